@@ -1,11 +1,11 @@
-"""The names that calls take, for type checkers: operators, algorithms of each collective, topics.
+"""What calls take, for type checkers: operators, algorithms of each collective, topics, keywords.
 
 docs/algorithms.md says what the algorithms do; "auto", as None, is the choice by cost.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, TypedDict
 
 Op = Literal["sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "premul_sum"]
 
@@ -22,3 +22,18 @@ AllToAllAlgorithm = Literal["auto", "pairwise", "hierarchical", "columns", "lead
 
 # Of Communicator.describe().
 Topic = Literal["rails", "table", "config", "stats", "flight", "stragglers"]
+
+if TYPE_CHECKING:  # Python 3.9 has no dictionaries with a type parameter
+    from typing_extensions import TypeVar
+
+    Array = TypeVar("Array")
+    New = TypeVar("New", default=Any)  # the type of out, or that of an array which nobody has described
+    Algorithm = TypeVar("Algorithm")
+
+    # Keywords that all overloads of a collective share.
+    class Moving(TypedDict, Generic[Algorithm], total=False):
+        algorithm: Optional[Algorithm]
+        timeout: Optional[float]
+
+    class Combining(Moving[Algorithm], total=False):
+        factor: Optional[float]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal, Optional, Sequence, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, overload
 
 from . import _native
-from ._native import Work
 from ._arrays import new_like, shape_of
 from ._literals import (AllGatherAlgorithm, AllToAllAlgorithm, BroadcastAlgorithm, GatherAlgorithm,
                         ScatterAlgorithm)
 
-Array = TypeVar("Array")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+    from ._literals import Array, Moving, New
+    from ._native import Work
 
 
 class Movements:
@@ -22,17 +24,14 @@ class Movements:
     world_size: int
 
     @overload
-    def broadcast(self, x: Array, root: int = ..., *, algorithm: Optional[BroadcastAlgorithm] = ...,
-                  timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+    def broadcast(self, x: Array, root: int = ..., *, async_op: Literal[False] = ...,
+                  **how: Unpack[Moving[BroadcastAlgorithm]]) -> Array: ...
     @overload
-    def broadcast(self, x: Array, root: int = ..., *, algorithm: Optional[BroadcastAlgorithm] = ...,
-                  timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
+    def broadcast(self, x: Array, root: int = ..., *, async_op: Literal[True],
+                  **how: Unpack[Moving[BroadcastAlgorithm]]) -> Work[Array]: ...
     @overload
-    def broadcast(self, x: Any, root: int = ..., *, algorithm: Optional[BroadcastAlgorithm] = ...,
-                  timeout: Optional[float] = ..., async_op: bool) -> Any: ...
-
+    def broadcast(self, x: Any, root: int = ..., *, async_op: bool,
+                  **how: Unpack[Moving[BroadcastAlgorithm]]) -> Any: ...
     def broadcast(self, x: Any, root: int = 0, *, algorithm: Optional[BroadcastAlgorithm] = None,
                   timeout: Optional[float] = None, async_op: bool = False) -> Any:
         """Copies x of rank `root` into x of all other ranks. Returns x (or a Work).
@@ -42,21 +41,14 @@ class Movements:
         return self._native.broadcast(x, root, algorithm, timeout, async_op)
 
     @overload
-    def all_gather(self, x: Any, *, out: None = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
-
+    def all_gather(self, x: Any, *, out: Optional[New] = ..., async_op: Literal[False] = ...,
+                   **how: Unpack[Moving[AllGatherAlgorithm]]) -> New: ...
     @overload
-    def all_gather(self, x: Any, *, out: Array, algorithm: Optional[AllGatherAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+    def all_gather(self, x: Any, *, out: Optional[New] = ..., async_op: Literal[True],
+                   **how: Unpack[Moving[AllGatherAlgorithm]]) -> Work[New]: ...
     @overload
-    def all_gather(self, x: Any, *, out: Array, algorithm: Optional[AllGatherAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
-    @overload
-    def all_gather(self, x: Any, *, out: Any = ..., algorithm: Optional[AllGatherAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
-
+    def all_gather(self, x: Any, *, out: Any = ..., async_op: bool,
+                   **how: Unpack[Moving[AllGatherAlgorithm]]) -> Any: ...
     def all_gather(self, x: Any, *, out: Any = None, algorithm: Optional[AllGatherAlgorithm] = None,
                    timeout: Optional[float] = None, async_op: bool = False) -> Any:
         """The x of every rank, in the order of ranks, on every rank.
@@ -74,25 +66,15 @@ class Movements:
         return self._native.all_gather(x, out, algorithm, timeout, async_op)
 
     @overload
-    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: None = ...,
-                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
-                     async_op: Literal[True]) -> Work[Any]: ...
-
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Optional[New] = ...,
+                     async_op: Literal[False] = ...,
+                     **how: Unpack[Moving[AllGatherAlgorithm]]) -> New: ...
     @overload
-    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Array,
-                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
-                     async_op: Literal[False] = ...) -> Array: ...
-
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Optional[New] = ...,
+                     async_op: Literal[True], **how: Unpack[Moving[AllGatherAlgorithm]]) -> Work[New]: ...
     @overload
-    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Array,
-                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
-                     async_op: Literal[True]) -> Work[Array]: ...
-
-    @overload
-    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = ...,
-                     algorithm: Optional[AllGatherAlgorithm] = ..., timeout: Optional[float] = ...,
-                     async_op: bool = ...) -> Any: ...
-
+    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = ..., async_op: bool,
+                     **how: Unpack[Moving[AllGatherAlgorithm]]) -> Any: ...
     def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = None,
                      algorithm: Optional[AllGatherAlgorithm] = None,
                      timeout: Optional[float] = None, async_op: bool = False) -> Any:
@@ -105,25 +87,15 @@ class Movements:
         return self._native.all_gather_v(x, out, counts, algorithm, timeout, async_op)
 
     @overload
-    def gather(self, x: Any, root: int = ..., *, out: None = ...,
-               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
-               async_op: Literal[True]) -> Work[Any]: ...
-
+    def gather(self, x: Any, root: int = ..., *, out: Optional[New] = ...,
+               async_op: Literal[False] = ...,
+               **how: Unpack[Moving[GatherAlgorithm]]) -> Optional[New]: ...
     @overload
-    def gather(self, x: Any, root: int = ..., *, out: Array,
-               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
-               async_op: Literal[False] = ...) -> Optional[Array]: ...
-
+    def gather(self, x: Any, root: int = ..., *, out: Optional[New] = ..., async_op: Literal[True],
+               **how: Unpack[Moving[GatherAlgorithm]]) -> Work[Optional[New]]: ...
     @overload
-    def gather(self, x: Any, root: int = ..., *, out: Array,
-               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
-               async_op: Literal[True]) -> Work[Optional[Array]]: ...
-
-    @overload
-    def gather(self, x: Any, root: int = ..., *, out: Any = ...,
-               algorithm: Optional[GatherAlgorithm] = ..., timeout: Optional[float] = ...,
-               async_op: bool = ...) -> Any: ...
-
+    def gather(self, x: Any, root: int = ..., *, out: Any = ..., async_op: bool,
+               **how: Unpack[Moving[GatherAlgorithm]]) -> Any: ...
     def gather(self, x: Any, root: int = 0, *, out: Any = None,
                algorithm: Optional[GatherAlgorithm] = None, timeout: Optional[float] = None,
                async_op: bool = False) -> Any:
@@ -136,20 +108,14 @@ class Movements:
         return self._native.gather(x, out, root, algorithm, timeout, async_op)
 
     @overload
-    def scatter(self, x: Any, root: int = ..., *, out: Array,
-                algorithm: Optional[ScatterAlgorithm] = ..., timeout: Optional[float] = ...,
-                async_op: Literal[False] = ...) -> Array: ...
-
+    def scatter(self, x: Any, root: int = ..., *, out: Array, async_op: Literal[False] = ...,
+                **how: Unpack[Moving[ScatterAlgorithm]]) -> Array: ...
     @overload
-    def scatter(self, x: Any, root: int = ..., *, out: Array,
-                algorithm: Optional[ScatterAlgorithm] = ..., timeout: Optional[float] = ...,
-                async_op: Literal[True]) -> Work[Array]: ...
-
+    def scatter(self, x: Any, root: int = ..., *, out: Array, async_op: Literal[True],
+                **how: Unpack[Moving[ScatterAlgorithm]]) -> Work[Array]: ...
     @overload
-    def scatter(self, x: Any, root: int = ..., *, out: Any,
-                algorithm: Optional[ScatterAlgorithm] = ..., timeout: Optional[float] = ...,
-                async_op: bool) -> Any: ...
-
+    def scatter(self, x: Any, root: int = ..., *, out: Any, async_op: bool,
+                **how: Unpack[Moving[ScatterAlgorithm]]) -> Any: ...
     def scatter(self, x: Any, root: int = 0, *, out: Any,
                 algorithm: Optional[ScatterAlgorithm] = None, timeout: Optional[float] = None,
                 async_op: bool = False) -> Any:
@@ -164,25 +130,20 @@ class Movements:
         return self._native.scatter(x, out, root, algorithm, timeout, async_op)
 
     @overload
-    def all_to_all(self, x: Array, *, out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+    def all_to_all(self, x: Array, *, out: None = ..., async_op: Literal[False] = ...,
+                   **how: Unpack[Moving[AllToAllAlgorithm]]) -> Array: ...
     @overload
-    def all_to_all(self, x: Array, *, out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
+    def all_to_all(self, x: Array, *, out: None = ..., async_op: Literal[True],
+                   **how: Unpack[Moving[AllToAllAlgorithm]]) -> Work[Array]: ...
     @overload
-    def all_to_all(self, x: Any, *, out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+    def all_to_all(self, x: Any, *, out: Array, async_op: Literal[False] = ...,
+                   **how: Unpack[Moving[AllToAllAlgorithm]]) -> Array: ...
     @overload
-    def all_to_all(self, x: Any, *, out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
+    def all_to_all(self, x: Any, *, out: Array, async_op: Literal[True],
+                   **how: Unpack[Moving[AllToAllAlgorithm]]) -> Work[Array]: ...
     @overload
-    def all_to_all(self, x: Any, *, out: Any = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                   timeout: Optional[float] = ..., async_op: bool) -> Any: ...
-
+    def all_to_all(self, x: Any, *, out: Any = ..., async_op: bool,
+                   **how: Unpack[Moving[AllToAllAlgorithm]]) -> Any: ...
     def all_to_all(self, x: Any, *, out: Any = None, algorithm: Optional[AllToAllAlgorithm] = None,
                    timeout: Optional[float] = None, async_op: bool = False) -> Any:
         """Gives rank r the r-th of world_size blocks of x, and gets one block from every rank.
@@ -199,24 +160,15 @@ class Movements:
 
     @overload
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
-                     out: None = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                     timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
-
+                     out: Optional[New] = ..., async_op: Literal[False] = ...,
+                     **how: Unpack[Moving[AllToAllAlgorithm]]) -> New: ...
     @overload
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
-                     out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
-                     timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+                     out: Optional[New] = ..., async_op: Literal[True],
+                     **how: Unpack[Moving[AllToAllAlgorithm]]) -> Work[New]: ...
     @overload
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
-                     out: Array, algorithm: Optional[AllToAllAlgorithm] = ...,
-                     timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
-    @overload
-    def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
-                     out: Any = ..., algorithm: Optional[AllToAllAlgorithm] = ...,
-                     timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
-
+                     out: Any = ..., async_op: bool, **how: Unpack[Moving[AllToAllAlgorithm]]) -> Any: ...
     def all_to_all_v(self, x: Any, send_counts: Sequence[int], receive_counts: Sequence[int], *,
                      out: Any = None, algorithm: Optional[AllToAllAlgorithm] = None,
                      timeout: Optional[float] = None, async_op: bool = False) -> Any:
@@ -231,17 +183,14 @@ class Movements:
                                          async_op)
 
     @overload
-    def send(self, x: Any, destination: int, tag: int = ..., *, timeout: Optional[float] = ...,
-             async_op: Literal[False] = ...) -> None: ...
-
+    def send(self, x: Any, destination: int, tag: int = ..., *, async_op: Literal[False] = ...,
+             timeout: Optional[float] = ...) -> None: ...
     @overload
-    def send(self, x: Any, destination: int, tag: int = ..., *, timeout: Optional[float] = ...,
-             async_op: Literal[True]) -> Work[None]: ...
-
+    def send(self, x: Any, destination: int, tag: int = ..., *, async_op: Literal[True],
+             timeout: Optional[float] = ...) -> Work[None]: ...
     @overload
-    def send(self, x: Any, destination: int, tag: int = ..., *, timeout: Optional[float] = ...,
-             async_op: bool) -> Any: ...
-
+    def send(self, x: Any, destination: int, tag: int = ..., *, async_op: bool,
+             timeout: Optional[float] = ...) -> Any: ...
     def send(self, x: Any, destination: int, tag: int = 0, *, timeout: Optional[float] = None,
              async_op: bool = False) -> Any:
         """Sends x to rank `destination`, which calls recv with as many elements of the same dtype.
@@ -254,16 +203,13 @@ class Movements:
 
     @overload
     def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *,
-             timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+             async_op: Literal[False] = ..., timeout: Optional[float] = ...) -> Array: ...
     @overload
-    def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *,
-             timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
+    def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *, async_op: Literal[True],
+             timeout: Optional[float] = ...) -> Work[Array]: ...
     @overload
-    def recv(self, x: Any, source: Optional[int] = ..., tag: int = ..., *,
-             timeout: Optional[float] = ..., async_op: bool) -> Any: ...
-
+    def recv(self, x: Any, source: Optional[int] = ..., tag: int = ..., *, async_op: bool,
+             timeout: Optional[float] = ...) -> Any: ...
     def recv(self, x: Any, source: Optional[int] = None, tag: int = 0, *,
              timeout: Optional[float] = None, async_op: bool = False) -> Any:
         """Receives a message of rank `source` (None: of any rank) into x. Returns x, or a Work.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Optional, Sequence, Tuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, Tuple, overload
 
 from . import _native
-from ._native import Work
 from ._arrays import new_like, shape_of
 from .errors import InvalidArgument
 from ._literals import AllReduceAlgorithm, Op, ReduceAlgorithm, ReduceScatterAlgorithm
 
-Array = TypeVar("Array")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+    from ._literals import Array, Combining, New
+    from ._native import Work
 
 
 class Reductions:
@@ -21,30 +23,20 @@ class Reductions:
     world_size: int
 
     @overload
-    def all_reduce(self, x: Array, op: Op = ..., *, out: None = ..., factor: Optional[float] = ...,
-                   algorithm: Optional[AllReduceAlgorithm] = ..., timeout: Optional[float] = ...,
-                   async_op: Literal[False] = ...) -> Array: ...
-
+    def all_reduce(self, x: Array, op: Op = ..., *, out: None = ..., async_op: Literal[False] = ...,
+                   **how: Unpack[Combining[AllReduceAlgorithm]]) -> Array: ...
     @overload
-    def all_reduce(self, x: Array, op: Op = ..., *, out: None = ..., factor: Optional[float] = ...,
-                   algorithm: Optional[AllReduceAlgorithm] = ..., timeout: Optional[float] = ...,
-                   async_op: Literal[True]) -> Work[Array]: ...
-
+    def all_reduce(self, x: Array, op: Op = ..., *, out: None = ..., async_op: Literal[True],
+                   **how: Unpack[Combining[AllReduceAlgorithm]]) -> Work[Array]: ...
     @overload
-    def all_reduce(self, x: Any, op: Op = ..., *, out: Array, factor: Optional[float] = ...,
-                   algorithm: Optional[AllReduceAlgorithm] = ..., timeout: Optional[float] = ...,
-                   async_op: Literal[False] = ...) -> Array: ...
-
+    def all_reduce(self, x: Any, op: Op = ..., *, out: Array, async_op: Literal[False] = ...,
+                   **how: Unpack[Combining[AllReduceAlgorithm]]) -> Array: ...
     @overload
-    def all_reduce(self, x: Any, op: Op = ..., *, out: Array, factor: Optional[float] = ...,
-                   algorithm: Optional[AllReduceAlgorithm] = ..., timeout: Optional[float] = ...,
-                   async_op: Literal[True]) -> Work[Array]: ...
-
+    def all_reduce(self, x: Any, op: Op = ..., *, out: Array, async_op: Literal[True],
+                   **how: Unpack[Combining[AllReduceAlgorithm]]) -> Work[Array]: ...
     @overload
-    def all_reduce(self, x: Any, op: Op = ..., *, out: Any = ..., factor: Optional[float] = ...,
-                   algorithm: Optional[AllReduceAlgorithm] = ..., timeout: Optional[float] = ...,
-                   async_op: bool) -> Any: ...
-
+    def all_reduce(self, x: Any, op: Op = ..., *, out: Any = ..., async_op: bool,
+                   **how: Unpack[Combining[AllReduceAlgorithm]]) -> Any: ...
     def all_reduce(self, x: Any, op: Op = "sum", *, out: Any = None,
                    factor: Optional[float] = None, algorithm: Optional[AllReduceAlgorithm] = None,
                    timeout: Optional[float] = None, async_op: bool = False) -> Any:
@@ -67,33 +59,22 @@ class Reductions:
 
     @overload
     def reduce(self, x: Array, root: int = ..., op: Op = ..., *, out: None = ...,
-               factor: Optional[float] = ..., algorithm: Optional[ReduceAlgorithm] = ...,
-               timeout: Optional[float] = ...,
-               async_op: Literal[False] = ...) -> Optional[Array]: ...
-
+               async_op: Literal[False] = ...,
+               **how: Unpack[Combining[ReduceAlgorithm]]) -> Optional[Array]: ...
     @overload
     def reduce(self, x: Array, root: int = ..., op: Op = ..., *, out: None = ...,
-               factor: Optional[float] = ..., algorithm: Optional[ReduceAlgorithm] = ...,
-               timeout: Optional[float] = ...,
-               async_op: Literal[True]) -> Work[Optional[Array]]: ...
-
+               async_op: Literal[True],
+               **how: Unpack[Combining[ReduceAlgorithm]]) -> Work[Optional[Array]]: ...
     @overload
     def reduce(self, x: Any, root: int = ..., op: Op = ..., *, out: Array,
-               factor: Optional[float] = ..., algorithm: Optional[ReduceAlgorithm] = ...,
-               timeout: Optional[float] = ...,
-               async_op: Literal[False] = ...) -> Optional[Array]: ...
-
+               async_op: Literal[False] = ...,
+               **how: Unpack[Combining[ReduceAlgorithm]]) -> Optional[Array]: ...
     @overload
-    def reduce(self, x: Any, root: int = ..., op: Op = ..., *, out: Array,
-               factor: Optional[float] = ..., algorithm: Optional[ReduceAlgorithm] = ...,
-               timeout: Optional[float] = ...,
-               async_op: Literal[True]) -> Work[Optional[Array]]: ...
-
+    def reduce(self, x: Any, root: int = ..., op: Op = ..., *, out: Array, async_op: Literal[True],
+               **how: Unpack[Combining[ReduceAlgorithm]]) -> Work[Optional[Array]]: ...
     @overload
-    def reduce(self, x: Any, root: int = ..., op: Op = ..., *, out: Any = ...,
-               factor: Optional[float] = ..., algorithm: Optional[ReduceAlgorithm] = ...,
-               timeout: Optional[float] = ..., async_op: bool) -> Any: ...
-
+    def reduce(self, x: Any, root: int = ..., op: Op = ..., *, out: Any = ..., async_op: bool,
+               **how: Unpack[Combining[ReduceAlgorithm]]) -> Any: ...
     def reduce(self, x: Any, root: int = 0, op: Op = "sum", *, out: Any = None,
                factor: Optional[float] = None, algorithm: Optional[ReduceAlgorithm] = None,
                timeout: Optional[float] = None, async_op: bool = False) -> Any:
@@ -105,26 +86,15 @@ class Reductions:
         return self._native.reduce(x, root, op, out, factor, algorithm, timeout, async_op)
 
     @overload
-    def reduce_scatter(self, x: Any, op: Op = ..., *, out: None = ...,
-                       factor: Optional[float] = ...,
-                       algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                       timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
-
+    def reduce_scatter(self, x: Any, op: Op = ..., *, out: Optional[New] = ...,
+                       async_op: Literal[False] = ...,
+                       **how: Unpack[Combining[ReduceScatterAlgorithm]]) -> New: ...
     @overload
-    def reduce_scatter(self, x: Any, op: Op = ..., *, out: Array, factor: Optional[float] = ...,
-                       algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                       timeout: Optional[float] = ..., async_op: Literal[False] = ...) -> Array: ...
-
+    def reduce_scatter(self, x: Any, op: Op = ..., *, out: Optional[New] = ..., async_op: Literal[True],
+                       **how: Unpack[Combining[ReduceScatterAlgorithm]]) -> Work[New]: ...
     @overload
-    def reduce_scatter(self, x: Any, op: Op = ..., *, out: Array, factor: Optional[float] = ...,
-                       algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                       timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Array]: ...
-
-    @overload
-    def reduce_scatter(self, x: Any, op: Op = ..., *, out: Any = ..., factor: Optional[float] = ...,
-                       algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                       timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
-
+    def reduce_scatter(self, x: Any, op: Op = ..., *, out: Any = ..., async_op: bool,
+                       **how: Unpack[Combining[ReduceScatterAlgorithm]]) -> Any: ...
     def reduce_scatter(self, x: Any, op: Op = "sum", *, out: Any = None,
                        factor: Optional[float] = None,
                        algorithm: Optional[ReduceScatterAlgorithm] = None,
@@ -143,31 +113,16 @@ class Reductions:
         return self._native.reduce_scatter(x, out, op, factor, algorithm, timeout, async_op)
 
     @overload
-    def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: None = ...,
-                         factor: Optional[float] = ...,
-                         algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                         timeout: Optional[float] = ..., async_op: Literal[True]) -> Work[Any]: ...
-
+    def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: Optional[New] = ...,
+                         async_op: Literal[False] = ...,
+                         **how: Unpack[Combining[ReduceScatterAlgorithm]]) -> New: ...
     @overload
-    def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: Array,
-                         factor: Optional[float] = ...,
-                         algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                         timeout: Optional[float] = ...,
-                         async_op: Literal[False] = ...) -> Array: ...
-
-    @overload
-    def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: Array,
-                         factor: Optional[float] = ...,
-                         algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                         timeout: Optional[float] = ...,
-                         async_op: Literal[True]) -> Work[Array]: ...
-
+    def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: Optional[New] = ...,
+                         async_op: Literal[True],
+                         **how: Unpack[Combining[ReduceScatterAlgorithm]]) -> Work[New]: ...
     @overload
     def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = ..., *, out: Any = ...,
-                         factor: Optional[float] = ...,
-                         algorithm: Optional[ReduceScatterAlgorithm] = ...,
-                         timeout: Optional[float] = ..., async_op: bool = ...) -> Any: ...
-
+                         async_op: bool, **how: Unpack[Combining[ReduceScatterAlgorithm]]) -> Any: ...
     def reduce_scatter_v(self, x: Any, counts: Sequence[int], op: Op = "sum", *, out: Any = None,
                          factor: Optional[float] = None,
                          algorithm: Optional[ReduceScatterAlgorithm] = None,

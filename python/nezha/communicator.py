@@ -57,17 +57,11 @@ class Communicator(Reductions, Movements):
         _open[native] = os.getpid()
 
     @overload
-    def barrier(self, *, timeout: Optional[float] = ...,
-                async_op: Literal[False] = ...) -> None: ...
-
+    def barrier(self, *, async_op: Literal[False] = ..., timeout: Optional[float] = ...) -> None: ...
     @overload
-    def barrier(self, *, timeout: Optional[float] = ...,
-                async_op: Literal[True]) -> Work[None]: ...
-
+    def barrier(self, *, async_op: Literal[True], timeout: Optional[float] = ...) -> Work[None]: ...
     @overload
-    def barrier(self, *, timeout: Optional[float] = ...,
-                async_op: bool) -> Optional[Work[None]]: ...
-
+    def barrier(self, *, async_op: bool, timeout: Optional[float] = ...) -> Optional[Work[None]]: ...
     def barrier(self, *, timeout: Optional[float] = None,
                 async_op: bool = False) -> Optional[Work[None]]:
         """Returns when every rank has called it."""

@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from nezha_tools.aggregator import node_stats, systemd, display
+from nezha_tools.aggregator import node_stats, service, display
 from nezha_tools.cli.errors import AggregatorError
 from nezha_tools.aggregator.metrics import Collector, MetricsServer
 from nezha_tools.aggregator.options import format_endpoint, parse_endpoint, read_topology
@@ -126,21 +126,21 @@ def test_metrics_of_something_else():
 
 def test_systemd_is_told(tmp_path, monkeypatch):
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    systemd.notify("READY=1")  # nobody listens: nothing happens
+    service.notify_systemd("READY=1")  # nobody listens: nothing happens
     for name in (str(tmp_path / "notify"), f"@nezha-test-{os.getpid()}"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
             listener.bind("\0" + name[1:] if name.startswith("@") else name)
             listener.settimeout(PATIENCE_S)
             monkeypatch.setenv("NOTIFY_SOCKET", name)
-            systemd.notify("READY=1")
+            service.notify_systemd("READY=1")
             assert listener.recv(100) == b"READY=1"
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    systemd.notify("READY=1")
-    assert systemd.watchdog_seconds() is None
+    service.notify_systemd("READY=1")
+    assert service.watchdog_seconds() is None
     monkeypatch.setenv("WATCHDOG_USEC", "10000000")
-    assert systemd.watchdog_seconds() == 5
+    assert service.watchdog_seconds() == 5
     monkeypatch.setenv("WATCHDOG_PID", "1")
-    assert systemd.watchdog_seconds() is None
+    assert service.watchdog_seconds() is None
 
 
 # ---- the process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nezha_tools.bench import shaping_choice, collective_table
+from nezha_tools.bench import shaping_choice, collective_report
 from nezha_tools.bench.spec import BenchSpec
 from nezha_tools.lab import shaping
 
@@ -58,8 +58,8 @@ def test_the_footer_says_what_the_buckets_may_flatter() -> None:
     row = {"of_limit": 0.5, "wrong": 0, "busbw_gbps": 1.0}
     rows = [{**row, "size": 65536, "shaping": "exact", "flattery": 0.5},
             {**row, "size": 8 << 20, "shaping": "bulk", "flattery": 0.012}]
-    footer = "\n".join(collective_table.footer_lines(rows, None))
+    footer = "\n".join(collective_report.footer_lines(rows, None))
     assert "exact for 64K; the token buckets may overstate by more than 10 %" in footer
     assert "bulk for 8M; the token buckets may overstate by 1.2 % at 8M" in footer
-    assert "~ " in footer and collective_table._of_limit(rows[0]) == "50.0~"
-    assert collective_table._of_limit(rows[1]) == "50.0"
+    assert "~ " in footer and collective_report._of_limit(rows[0]) == "50.0~"
+    assert collective_report._of_limit(rows[1]) == "50.0"

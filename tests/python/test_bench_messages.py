@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from nezha_tools.cli.errors import BenchError
-from nezha_tools.bench import message_report
+from nezha_tools.bench import messages_command
 from nezha_tools.bench.message_run import Request
 from nezha_tools.bench.message_spec import POLICIES, MessageSpec, Record
 from nezha_tools.bench.message_traffic import PATTERN, Sent, contents, draw
@@ -123,9 +123,9 @@ def row(policy, load, accepted, **values):
 def test_the_report():
     document = {"results": [row("pull", 0.9, 0.8), row("pull", 0.2, 0.2), row("modulo", 0.2, 0.2),
                             row("modulo", 0.9, 0.6, late_us=5000.0)]}
-    assert [cells[:3] for cells in message_report.cells(document)] == [
+    assert [cells[:3] for cells in messages_command.cells(document)] == [
         ["4K", "0.2", "pull"], ["4K", "0.2", "modulo"], ["4K", "0.9", "pull"], ["4K", "0.9", "modulo"]]
-    first, late = message_report.sentences(document)
+    first, late = messages_command.sentences(document)
     assert first == "4K: at load 0.9 pull accepts most, 0.800 of 0.900 offered"
     assert "LATE" in late and "modulo 4K 0.9" in late and "pull" not in late
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nezha_tools.bench import collective_report, collective_table
+from nezha_tools.bench import collective_report
 from nezha_tools.bench.counters import transmitted_bytes
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.bench.libraries import parse_peers
@@ -57,7 +57,7 @@ def test_wrong_elements_fail_the_run(capsys):
 
 def test_disagreeing_counters_are_named():
     wire = {"agree": False, "overhead": 0.5, "disagreements": ["eth0: so and so"]}
-    assert any("so and so" in line for line in collective_table.footer_lines([ROW], wire))
+    assert any("so and so" in line for line in collective_report.footer_lines([ROW], wire))
 
 
 def test_json_alone_is_on_standard_output(capsys):

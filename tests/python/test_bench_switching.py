@@ -7,7 +7,7 @@ from nezha_tools.cli.errors import BenchError
 from nezha_tools.bench.formulas import limit_seconds
 from nezha_tools.bench.rows import make_rows
 from nezha_tools.bench.spec import BenchSpec, RailSample, Sample
-from nezha_tools.bench import aggregation_report, aggregation_plan, aggregation_run
+from nezha_tools.bench import aggregation_report, aggregation_run
 from nezha_tools.bench import aggregation_command as bench_aggregation
 
 GBIT = 125e6
@@ -16,19 +16,19 @@ GBIT = 125e6
 # ---- runs
 
 def test_the_table_over_hosts_and_a_node():
-    runs = aggregation_plan.table(["1gbit", "agg:1gbit"], ["tcp", "agg"])
+    runs = aggregation_run.table(["1gbit", "agg:1gbit"], ["tcp", "agg"])
     assert [run.what for run in runs] == ["1gbit alone", "agg:1gbit alone", "1:1", "99:1", "1:99"]
     assert [run.only for run in runs] == [0, 1, None, None, None]
     assert [run.config.get("aggregator_share") for run in runs] == [None, "1", "0.5", "0.01", "0.99"]
 
 
 def test_the_node_may_come_first():
-    runs = aggregation_plan.table(["agg:1gbit", "ofi:1gbit"], ["agg", "ofi"])
+    runs = aggregation_run.table(["agg:1gbit", "ofi:1gbit"], ["agg", "ofi"])
     assert [run.config.get("aggregator_share") for run in runs] == ["1", None, "0.5", "0.99", "0.01"]
 
 
 def test_the_table_over_two_host_rails():
-    runs = aggregation_plan.table(["1gbit", "1gbit"], ["tcp", "tcp"])
+    runs = aggregation_run.table(["1gbit", "1gbit"], ["tcp", "tcp"])
     assert [run.what for run in runs[:2]] == ["1gbit alone (0)", "1gbit alone (1)"]
     assert runs[3].config == {"policy": "static", "weights": "99:1"}
 
@@ -36,7 +36,7 @@ def test_the_table_over_two_host_rails():
 @pytest.mark.parametrize("rails", [["1gbit"], ["1gbit"] * 3, ["agg:1gbit", "agg:1gbit"]])
 def test_other_tables_are_refused(rails):
     with pytest.raises(BenchError, match="want two"):
-        aggregation_plan.table(rails, ["agg" if rail.startswith("agg") else "tcp" for rail in rails])
+        aggregation_run.table(rails, ["agg" if rail.startswith("agg") else "tcp" for rail in rails])
 
 
 def test_the_switch_bench_needs_one_node():

@@ -10,7 +10,7 @@ from nezha_tools import commands
 from nezha_tools.chaos import command as chaos_command
 from nezha import _final_stats
 from nezha_tools.cli.errors import BenchError
-from nezha_tools.chaos import fault_figure, report, report_tables, confirmation
+from nezha_tools.chaos import fault_figure, report, confirmation
 from nezha_tools.cli.errors import ChaosError
 from nezha_tools.chaos.faults import Injection, Plan, Schedule, parse_faults, parse_seconds
 from nezha_tools.chaos.nemesis import Happening
@@ -251,7 +251,7 @@ def test_the_document_is_json_and_says_how_to_repeat():
     assert found["undisturbed_bps"] == pytest.approx([4000, 8000], rel=0.01)
     assert found["faults"][0]["where"] == "node 1 rail 0"
     assert found["faults"][0]["traffic_during"] == pytest.approx(1.0, rel=0.01)
-    lines = report_tables.summary(found)
+    lines = report.summary(found)
     assert any("--seed 11" in line and "--only-rails 1" in line and "--env A=1" in line
                and line.endswith("-- python train.py 'a b'") for line in lines)
     assert any(line.startswith("PROBLEM: fault 1 (flap, node 1 rail 1)") for line in lines)
@@ -263,7 +263,7 @@ def test_without_a_baseline_there_is_no_percentage_and_a_reason(capsys):
     assert all(fault[key] is None for fault in found["faults"]
                for key in ("traffic_during", "traffic_after"))
     assert len(found["notes"]) == 1 and "no percentages: the program ended 9.9 s" in found["notes"][0]
-    report_tables.show(found)
+    report.show(found)
     shown = capsys.readouterr().out
     assert found["notes"][0] in shown and "%" not in shown.replace("percentages", "")
     assert "Before the first fault" not in shown and "below" not in shown
@@ -278,7 +278,7 @@ def test_seconds_below_are_in_every_form_of_the_report(capsys):
     assert 5.2 <= tally["judged_s"] <= 5.5  # the end of the program's traffic is that of the judgement
     failed = report.document(finished(True, True, code=3, timeline=steady(10, still=[(5.0, 10.0)])))
     assert failed["below"]["calm"]["below_s"] >= 4.9  # what stood still until it failed was below
-    report_tables.show(found)
+    report.show(found)
     shown = capsys.readouterr().out
     assert f"no fault active: {tally['below_s']:.1f} of {tally['judged_s']:.1f}" in shown
 
@@ -298,7 +298,7 @@ def test_a_standstill_belongs_to_the_fault_before_it():
 
 
 def test_tables_show_what_was_counted(capsys):
-    report_tables.show(report.document(finished(True, None, False)))
+    report.show(report.document(finished(True, None, False)))
     shown = capsys.readouterr().out
     for words in ("yes: seen", "unknown: seen", "NO: seen", "flap 3 Hz", "endpoints", "left none"):
         assert words in shown, shown

@@ -1,4 +1,4 @@
-"""What all commands have in common: exit codes, -h, --json, old spellings, tables at any width."""
+"""What all commands have in common: exit codes, -h, --json, tables at any width."""
 
 import fcntl
 import json
@@ -135,41 +135,22 @@ def test_lines_of_a_node_go_into_a_file(tmp_path):
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"port": 1}, {"seconds": 2}]
 
 
-# ---- old spellings
+# ---- programs
 
 
-@pytest.mark.parametrize("words", [
-    ("bench", "all_reduce", "--rails", "fast"), ("bench", "--rails=fast"),
-    ("bench", "interference", "--rails", "fast"), ("bench", "switch", "--rails", "fast"),
-    ("bench", "table1", "--rails", "fast"), ("bench", "train", "--model", "vgg11", "--rails", "fast"),
-    ("lab", "up", "--rails", "fast"), ("chaos", "--rails", "fast", "--", "true"),
-    ("plan", "algorithm", "--nodes", "4", "--rails", "fast")])
-def test_rails_is_still_taken_for_rates(words):
-    done = inside(*words)
-    warning, complaint = done.stderr.splitlines()
-    assert "--rails is now --rates" in warning and "fast" in complaint
-    assert done.exit_code == (125 if words[0] == "chaos" else 2) and done.stdout == ""
-
-
-def test_what_is_taken_for_rates_does_what_it_did():
-    old, new = (inside("plan", "algorithm", "--nodes", "4", name, "25G:20us", "-e", "1K", "--json")
-                for name in ("--rails", "--rates"))
-    assert old.exit_code == 0 and json.loads(old.stdout) == json.loads(new.stdout)
-    assert new.stderr == ""
-
-
-def test_chaos_still_takes_a_file_after_a_space(monkeypatch):
+@pytest.mark.parametrize("words, to", [
+    (("--json=b.json",), "b.json"), (("--json",), "-"), (("--json", "-"), "-"), ((), None),
+    (("--nodes", "2", "--json", "--allow-all-down"), "-")])
+@pytest.mark.parametrize("dashes", [("--",), ()])
+def test_the_words_of_a_program_are_its_own(monkeypatch, words, to, dashes):
     asked = []
     monkeypatch.setattr(chaos, "_perform", lambda request, to_stderr: asked.append(request) or {
         "exit_code": 0})
     monkeypatch.setattr(console, "answer", lambda document, json_to, show: asked.append(json_to))
     monkeypatch.setattr(chaos, "_draw", lambda document, plot: None)
-    done = inside("chaos", "--json", "a.json", "--", "job", "--rails", "x", "--json", "-h")
-    assert done.exit_code == 0 and "write --json=a.json" in done.stderr
-    assert asked[0].command == ["job", "--rails", "x", "--json", "-h"] and asked[1] == "a.json"
-    assert inside("chaos", "--json=b.json", "job", "-h").stderr == "" and asked[3] == "b.json"
-    inside("chaos", "--json", "--", "job")
-    assert asked[5] == "-"
+    program = ["job", "--rails", "x", "--json", "-h", "--", "--nodes"]
+    assert inside("chaos", *words, *dashes, *program).exit_code == 0
+    assert asked[0].command == program and asked[1] == to
 
 
 # ---- exit codes
@@ -190,8 +171,10 @@ def test_what_runs_programs_has_a_code_of_its_own_for_its_own_failures(words):
 
 @pytest.mark.parametrize("words", [
     ("bench", "all_reduce", "-d", "int7"), ("bench", "switch", "--nodes", "one"),
-    ("bench", "--nonsense"), ("info", "--port", "0"), ("explain", "all_reduce", "--bytes", "many"),
-    ("aggregator", "--name", "a"), ("lab", "up", "--rates", "fast"), ("plan", "links", "--nonsense")])
+    ("bench", "--nonsense"), ("bench", "all_reduce", "--rails", "1gbit"), ("info", "--port", "0"),
+    ("explain", "all_reduce", "--bytes", "many"), ("info", "a.json"),
+    ("info", "--json", "a.json", "b.json"), ("aggregator", "--name", "a"),
+    ("lab", "up", "--rates", "fast"), ("plan", "links", "--nonsense")])
 def test_a_command_line_without_sense_is_2(words):
     done = inside(*words)
     assert done.exit_code == 2 and done.stderr and done.stdout == ""
@@ -247,12 +230,12 @@ def test_tables_fit_and_keep_their_words(words, columns):
 
 
 TABLE = """
-from nezha_tools.bench import collective_table
+from nezha_tools.bench import collective_report
 row = {"size": 1 << 20, "count": 1 << 18, "type": "float32", "redop": "sum", "time_us": 13212.0,
        "p50_us": 13212.0, "p99_us": 14000.0, "algbw_gbps": 0.635, "busbw_gbps": 0.952,
        "limit_us": 12582.9, "of_limit": 0.952, "wrong": 0, "cpu_s_per_gb": 4.1,
        "rails": [{"name": "eth0", "transport": "tcp", "rate_gbps": 1.0, "share": 1.0}]}
-collective_table.show([row, {**row, "size": 4 << 20, "wrong": 3}])
+collective_report.show([row, {**row, "size": 4 << 20, "wrong": 3}])
 """
 
 

@@ -11,10 +11,9 @@ from nezha_tools.cli.errors import PlanError
 from nezha_tools.bench.static_rails import fewest_rails
 from nezha_study.sim.rails import jobs
 from nezha_study.sim.rails.case import POLICIES, Case, Network
-from nezha_study.sim.rails.fat_tree import switches_between
 from nezha_study.sim.rails.case_runs import measure, measure_all
 from nezha_study.sim.rails.offered_load import Traffic, draw
-from nezha_study.sim.rails.world import World
+from nezha_study.sim.rails.world import World, switches_between
 
 KIB = 1 << 10
 RESERVING = ("dynamic", "hybrid")

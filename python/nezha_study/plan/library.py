@@ -59,9 +59,9 @@ class Comparison:
 class Division:
     """How the balancer divides an operation among rails.
 
-    shares: of water-filling, all used rails end together; time_s with them; single_rail and
-    single_s: the quickest rail alone; splits: whether the shipped policy divides at all (it wants
-    10 %); quickest: it is too short for that, and each transfer goes where it takes the least time.
+    shares: of water-filling, all used rails end together; time_s with them; single_rail: the
+    quickest one; splits: whether the shipped policy divides at all (it wants 10 %); quickest: it is too
+    short for that, and each transfer goes where it takes the least time.
     For two rails: threshold_bytes, Eq. 1, and slower_helps_below, how many times slower the slower
     one may be; None: no limit.
     """
@@ -70,7 +70,6 @@ class Division:
     time_s: float
     split_cost_s: float
     single_rail: int
-    single_s: float
     splits: bool
     quickest: bool
     policy: str
@@ -145,5 +144,5 @@ def divide(size: int, rails: Rails, split_cost_s: Optional[float] = None,
     answer = ask("divide", request)
     return Division(
         answer["shares"], answer["time_us"] / 1e6, answer["split_cost_us"] / 1e6, answer["single_rail"],
-        answer["single_us"] / 1e6, answer["splits"], answer["quickest"], answer["policy"], answer["why"],
+        answer["splits"], answer["quickest"], answer["policy"], answer["why"],
         answer.get("threshold_bytes"), answer.get("slower_helps_below"))

@@ -21,7 +21,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from nezha_tools.bench.collective_run import Step
+from nezha_tools.cli.progress import Step
 from nezha_tools.cli.errors import PlanError
 from nezha_tools.cli.validation import refused, whole
 from ..plan.library import ask

@@ -8,7 +8,7 @@ from typing import Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
 from nezha.errors import Error
@@ -59,7 +59,7 @@ def aggregation(
         nodes = trees.Nodes(radix, rail, None if port is None else parse_rate("port", port),
                             own if adds is None else parse_rate("adds", adds))
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
-        with bars.progress() as step:
+        with progress() as step:
             document = trees.run(counts, sizes, world.cluster, nodes, algorithm, step)
     with console.one_line("sim aggregation", PlanError, BenchError, ValueError, code=FOUND):
         console.answer(document, json_to, show.aggregation)

@@ -8,7 +8,7 @@ from typing import Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
 from nezha.errors import Error
@@ -56,7 +56,7 @@ def balancer(
         told = None if advertised is None else [parse_rate("advertised", each)
                                                 for each in advertised.split(",")]
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
-        with bars.progress() as step:
+        with progress() as step:
             document = convergence.run(sweep.counts("hosts", hosts), sizes, world.cluster, told,
                                        algorithm, operations, step)
     with console.one_line("sim balancer", PlanError, BenchError, ValueError, code=FOUND):

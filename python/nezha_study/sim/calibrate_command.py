@@ -8,7 +8,7 @@ from typing import Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
 from nezha.errors import Error
@@ -72,7 +72,7 @@ def calibrate(
         if min(hosts) < 2 or max(hosts) > 64:
             raise PlanError(f"nodes {nodes}: it must be 2 to 64")
     with console.one_line("calibrate", *kinds, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             found = (measuring.in_labs(request, hosts, ranks_per_node, step) if in_lab
                      else measuring.in_world(request, step))
             if found is None:

@@ -8,7 +8,7 @@ from typing import Any, Callable, ContextManager, List, Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
 from nezha.errors import Error
@@ -103,7 +103,7 @@ def collective(
             size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4), algorithm, root)
         world = sweep.World(rates, calibration, gap, slow, late, vary, seed, change, interference, tree,
                             ranks_per_host, inside)
-        with bars.progress() as step:
+        with progress() as step:
             document = sweep.run(asked, world, timeline, step)
     answer("collective", document, json_to, show.collective)
     if plot_to is not None:
@@ -124,7 +124,7 @@ def scale(hosts: str = typer.Option("20000", "--hosts", help="How many, or sever
     from . import show, sweep
 
     with one_sentence("scale"):
-        with bars.progress() as step:
+        with progress() as step:
             world = sweep.World(rates, gap=gap, ranks_per_host=ranks_per_host, inside=inside)
             document = sweep.scale(sweep.counts("hosts", hosts), world, parse_size(size), step)
     answer("scale", document, json_to, show.scale)
@@ -147,7 +147,7 @@ def study(rates: List[str] = typer.Option([], "--rates", help="Rails of one case
         if min(worlds) < 2 or max(worlds) > 64:
             raise PlanError(f"hosts {hosts}: a lab has 2 to 64")
     with one_sentence("study", FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = studies.run(cases, worlds, seconds, passes, step)
     answer("study", document, json_to, show.study)
     if plot_to is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from nezha_tools.bench.collective_run import Step
+from nezha_tools.cli.progress import Step
 from nezha_tools.cli.sizes import format_size
 from nezha_tools.cli.errors import PlanError
 from nezha_tools.cli.validation import refused, whole

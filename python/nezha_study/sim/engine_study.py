@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Dict, List, Optional, Sequence
 
 from nezha_tools.cli.figures import against_size, curve, drawing, write
-from nezha_tools.bench.collective_run import Step
+from nezha_tools.cli.progress import Step
 from nezha_tools.bench.spec import BenchSpec, Sample
 from . import measuring
 from .calibration import Calibration, calibrate, document as calibration_document

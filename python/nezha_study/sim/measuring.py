@@ -12,7 +12,7 @@ import numpy as np
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.bench.lab_runner import BenchLab
 from nezha_tools.bench.measure import measure
-from nezha_tools.bench.collective_run import Step
+from nezha_tools.cli.progress import Step
 from nezha_tools.bench.spec import BenchSpec, Sample
 from nezha_tools.bench.lab_facts import lab_facts, surrounding_lab
 from nezha_tools.lab import shaping

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence
 
-from nezha_tools.bench.collective_run import Step
+from nezha_tools.cli.progress import Step
 from nezha_tools.cli.units import parse_rails, parse_rate
 from . import aggregation, convergence
 from .cluster import Cluster, uniform

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.sizes import parse_size, size_list
 from nezha.errors import Error
 from nezha_tools.cli.errors import PlanError
@@ -39,7 +39,7 @@ def paper(
 
     with console.one_line("sim paper", PlanError, Error, ValueError, code=WRONG_LINE):
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
-        with bars.progress() as step:
+        with progress() as step:
             document = papers.run(sweep.counts("hosts", hosts), sizes, step)
     with console.one_line("sim paper", PlanError, ValueError, code=FOUND):
         console.answer(document, json_to, _show)

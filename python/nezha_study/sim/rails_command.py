@@ -9,7 +9,7 @@ from typing import Any, List, Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import format_size, parse_size
 from nezha_tools.cli.errors import PlanError
@@ -68,7 +68,7 @@ def rails(
             Case(policy, striped, hosts, rail_count, tuple(map(parse_size, mean.split(","))), load, seed,
                  processes, messages, parse_size(short))
             for policy in policies.split(",") for load in _numbers("loads", loads)]
-    with console.one_line("sim rails", BenchError, OSError, code=FOUND), bars.progress() as step:
+    with console.one_line("sim rails", BenchError, OSError, code=FOUND), progress() as step:
         if study:
             rail_tables.prepare(to)
             document = studies.run(seed, messages, step)

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from nezha_tools.cli import console
 from nezha_tools.cli.figures import COLORS, MARKERS, against_size, decorate, drawing, write
-from nezha_tools.bench.collective_run import Step
+from nezha_tools.cli.progress import Step
 from nezha_tools.cli.sizes import format_size
 from nezha_tools.cli.errors import PlanError
 from nezha_tools.cli.validation import refused

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional
 import typer
 
 from nezha_tools.cli import console
-from nezha_tools.bench import collective_report as bars
+from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import format_size, parse_size
 from nezha_tools.cli.errors import PlanError
@@ -61,7 +61,7 @@ def switch(
         if not 0 < round_us <= 1e6:
             raise refused("round-us", round_us, "a time above 0, at most 1 s, in microseconds")
     with console.one_line("sim switch", BenchError, OSError, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = switch_study.answer(chip, counts, *sizes, round_us, step("nodes", len(counts) + 1))
         console.answer(document, json_to, _show)
         if plot_to is not None:

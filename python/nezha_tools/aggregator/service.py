@@ -6,15 +6,17 @@ where the node cannot start; after that only signals end it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from typing import Any, Callable, Dict, Optional
 
 from ..cli.console import complain, write_json_line
-from . import systemd, display
+from . import display
 from .node_stats import RefusalLog, Stats
 from .options import Options, format_endpoint
 
@@ -40,9 +42,9 @@ def serve(options: Options, json_to: Optional[str]) -> None:
                       "name": options.name or ""}
             server = MetricsServer(options.metrics, Collector(stats, labels))
         _announce(options, node.port, server.port if server else None, json_to)
-        systemd.notify("READY=1")
+        notify_systemd("READY=1")
         last = _watch(stats, stop)
-        systemd.notify("STOPPING=1")
+        notify_systemd("STOPPING=1")
     finally:
         if server is not None:
             server.close()
@@ -84,14 +86,14 @@ def _announce(options: Options, port: int, metrics_port: Optional[int], json_to:
 def _watch(stats: Callable[[], Stats], stop: threading.Event) -> Stats:
     """Looks at the node until it is to stop: refusals go to the log, signs of life to systemd."""
     refusal_log = RefusalLog()
-    alive = systemd.watchdog_seconds()
+    alive = watchdog_seconds()
     pause = min(_GLANCE_SECONDS, alive or _GLANCE_SECONDS)
     while True:
         now = stats()  # asks every thread of the node: one that hangs keeps us here, too
         for line in refusal_log.lines(now, time.monotonic()):
             _log(line)
         if alive is not None:
-            systemd.notify("WATCHDOG=1")
+            notify_systemd("WATCHDOG=1")
         if stop.wait(pause):
             return stats()
 
@@ -106,3 +108,24 @@ def _say_goodbye(stats: Stats, seconds: float, json_to: Optional[str]) -> None:
 
 def _log(line: str) -> None:
     complain("aggregator", line)
+
+
+def notify_systemd(state: str) -> None:
+    """Sends a state such as "READY=1" where a service of Type=notify is listened to."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return
+    # A name that begins with @ is of Linux's abstract namespace, which has a zero byte there.
+    target = "\0" + path[1:] if path.startswith("@") else path
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+        link.setblocking(False)  # a full queue must not stop the node
+        link.connect(target)
+        link.sendall(state.encode())
+
+
+def watchdog_seconds() -> Optional[float]:
+    """How often systemd wants a sign of life (WatchdogSec=), half of what it waits for; None: never."""
+    text = os.environ.get("WATCHDOG_USEC", "")
+    if not text.isdigit() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None
+    return int(text) / 2e6

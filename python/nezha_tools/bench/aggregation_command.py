@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
-from .collective_run import Step
+from ..cli.progress import Step
 from ..cli.sizes import parse_size
 from . import aggregation_report
 from .aggregation_run import Request, run_switch, run_table
@@ -18,7 +18,7 @@ from nezha.errors import Error
 from ..lab import LabError
 from ..cli.conventions import FOUND, WRONG_LINE, json_option
 from ..cli.launched import refuse_launcher
-from ..cli.values import read_rates, settings
+from ..cli.values import CONFIG, read_rates, settings
 
 SWITCH_HELP = """Compare all_reduce over hosts with all_reduce through an aggregation node, 2 to 16 nodes.
 
@@ -45,7 +45,6 @@ Examples:
 _OWN = "the runs set it, to send the bytes where they want them"
 _TAKEN = {"switch": dict.fromkeys(("aggregator", "aggregator_share", "rails"), _OWN),
           "table1": dict.fromkeys(("aggregator", "aggregator_share", "policy", "weights", "rails"), _OWN)}
-_CONFIG = typer.Option([], "--config", help="key=value of Nezha's configuration; repeatable.")
 _JSON = json_option()
 
 
@@ -56,7 +55,7 @@ def switch(
     seconds: float = typer.Option(1.0, "--seconds", min=0.01, help="Of each size in each run."),
     agg_tree: Optional[str] = typer.Option(None, "--agg-tree", metavar="LxN", help="A tree of them; "
                                            "then --nodes is one number."),
-    config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
+    config: List[str] = CONFIG, json_to: Optional[str] = _JSON,
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the ratios."),
 ) -> None:
     request = {"sizes": sizes, "nodes": nodes, "rails": rate, "seconds": seconds, "agg_tree": agg_tree,
@@ -72,7 +71,7 @@ def table1(
     operations: int = typer.Option(1000, "--operations", min=5, help="Of each size in each run, at "
                                    "most."),
     seconds: float = typer.Option(10.0, "--seconds", min=0.01, help="The same, in time."),
-    config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
+    config: List[str] = CONFIG, json_to: Optional[str] = _JSON,
 ) -> None:
     request = {"sizes": sizes, "nodes": str(nodes), "rails": rates_text, "seconds": seconds,
                "operations": operations, "config": config}
@@ -89,7 +88,7 @@ def _perform(name: str, given: Dict[str, Any], run: Callable[[Request, Step], Di
                              "sizes": [parse_size(size) for size in given["sizes"].split(",")],
                              "nodes": _numbers(given["nodes"]), "rails": read_rates(given["rails"])})
     with console.one_line(f"bench {name}", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run(request, step)
         status = publish(document)
     raise typer.Exit(status)

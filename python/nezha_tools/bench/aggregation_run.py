@@ -1,4 +1,8 @@
-"""Running the benches of plan.py in labs, and the documents that come out."""
+"""The runs of `nezha bench switch` and `table1`, running them in labs, and the documents that come out.
+
+Host-based: the ranks' own algorithms; switch-based: everything through the aggregation node. Fixed shares
+of two networks are the paper's Table I: each alone, even, and 99 to 1 both ways.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,8 @@ from ..cli.errors import BenchError
 from .formulas import median
 from .lab_runner import BenchLab
 from .rows import Row, make_rows
-from .collective_run import Step
+from ..cli.progress import Step
 from .spec import BenchSpec, Sample
-from . import aggregation_plan
 
 _SCHEMA = (
     "sizes in bytes; *_us in microseconds; time_us: of all operations together on the slowest rank, "
@@ -21,6 +24,46 @@ _SCHEMA = (
     "through the aggregation node; node_share: the part of all bytes sent that did; operations: how many "
     "were timed; wrong: elements that were not what they should be"
 )
+# How each way is configured: without a node even its heartbeats stay away.
+WAYS = {"hosts": {"aggregator": ""}, "switch": {"aggregator_share": "1"}}
+_SHARES = ((1, 1), (99, 1), (1, 99))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One configuration. only: the one rail that the ranks have; None: all."""
+
+    what: str
+    config: Dict[str, str] = field(default_factory=dict)
+    only: Optional[int] = None
+
+
+def way(name: str) -> Run:
+    """A run of the switch bench: `name` is one of WAYS."""
+    return Run(name, WAYS[name])
+
+
+def table(rails: Sequence[str], kinds: Sequence[str]) -> List[Run]:
+    """The runs over two rails, as they are called ("1gbit") and of which kinds ("agg") they are.
+
+    Raises BenchError where there are not two, or where both lead to aggregation nodes.
+    """
+    if len(rails) != 2 or list(kinds).count("agg") > 1:
+        raise BenchError(f"rails {','.join(rails)}: want two, of which one may be an agg: rail, such as "
+                         "1gbit,agg:1gbit")
+    node = list(kinds).index("agg") if "agg" in kinds else None
+    runs = []
+    for number, (name, kind) in enumerate(zip(rails, kinds)):
+        share = {"aggregator_share": "1"} if kind == "agg" else {}
+        which = f" ({number})" if rails[0] == rails[1] else ""
+        runs.append(Run(f"{name} alone{which}", share, number))
+    for shares in _SHARES:
+        text = f"{shares[0]}:{shares[1]}"
+        if node is None:
+            runs.append(Run(text, {"policy": "static", "weights": text}))
+        else:
+            runs.append(Run(text, {"aggregator_share": f"{shares[node] / sum(shares):.6g}"}))
+    return runs
 
 
 @dataclass
@@ -51,12 +94,12 @@ def run_switch(request: Request, step: Step) -> Dict[str, Any]:
     if kinds != ["agg"]:
         raise BenchError(f"rails {','.join(request.rails)}: want one agg: rail, on which both ways are "
                          "measured, such as agg:1gbit")
-    advance = step("switch", len(request.nodes) * len(aggregation_plan.WAYS) * len(request.sizes))
+    advance = step("switch", len(request.nodes) * len(WAYS) * len(request.sizes))
     results: List[Dict[str, Any]] = []
     for nodes in request.nodes:
         with request.lab(nodes) as lab:
-            found = {name: _run(lab, request, aggregation_plan.way(name), advance)
-                     for name in aggregation_plan.WAYS}
+            found = {name: _run(lab, request, way(name), advance)
+                     for name in WAYS}
             for hosts, switch in zip(found["hosts"], found["switch"]):
                 results.append({"nodes": nodes, "size": hosts["size"], "hosts": hosts,
                                 "switch": switch,
@@ -66,12 +109,12 @@ def run_switch(request: Request, step: Step) -> Dict[str, Any]:
                        "sizes": request.sizes, "agg_tree": request.agg_tree, "options": request.config,
                        "lab": facts},
             "results": results,
-            "wrong": sum(each[name]["wrong"] for each in results for name in aggregation_plan.WAYS)}
+            "wrong": sum(each[name]["wrong"] for each in results for name in WAYS)}
 
 
 def run_table(request: Request, step: Step) -> Dict[str, Any]:
     """Fixed shares of two rails, in one lab. Raises BenchError, LabError."""
-    runs = aggregation_plan.table(request.rails, [parse_rail(rail).kind for rail in request.rails])
+    runs = table(request.rails, [parse_rail(rail).kind for rail in request.rails])
     advance = step("table1", len(runs) * len(request.sizes))
     with request.lab(request.nodes[0]) as lab:
         results = [{"what": run.what, "wanted": float(run.config.get("aggregator_share", 0)), **cell}
@@ -84,7 +127,7 @@ def run_table(request: Request, step: Step) -> Dict[str, Any]:
             "results": results, "wrong": sum(each["wrong"] for each in results)}
 
 
-def _run(lab: BenchLab, request: Request, run: aggregation_plan.Run,
+def _run(lab: BenchLab, request: Request, run: Run,
          advance: Any) -> List[Dict[str, Any]]:
     spec = replace(request.spec(), rates=lab.rates(), config={**request.config, **run.config})
     samples = lab.run(spec, advance, run.only)

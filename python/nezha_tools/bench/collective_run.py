@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .cores import facts, ranks_here, restrict
 from ..cli.errors import BenchError
+from ..cli.progress import Step
 from .shaping_choice import note
 from .lab_runner import BenchLab
 from .measure import measure
@@ -23,7 +24,6 @@ from .lab_facts import lab_facts, lab_rates, surrounding_lab
 
 # Enough of the single-rail runs to know the gain, without tripling the whole bench.
 _SINGLE_SECONDS = 0.5
-Step = Callable[[str, int], Callable[[Sample], None]]  # (what, sizes) -> called after each size
 
 
 @dataclass

@@ -21,8 +21,9 @@ from . import (aggregation_command as bench_aggregation, interference_command as
                matvec_command as bench_matvec, messages_command as bench_messages,
                options as bench_options, train_command as bench_train)
 from ..cli.conventions import FOUND, WRONG_LINE, App, Group, json_option
+from ..cli.progress import progress
 from ..cli.launched import asked, launched
-from ..cli.values import read_rates, settings
+from ..cli.values import CONFIG, read_rates, settings
 
 
 class _AllReduceByDefault(Group):
@@ -40,7 +41,7 @@ app = App(cls=_AllReduceByDefault, no_args_is_help=True,
 
 def _perform(request: Request, in_lab: bool, json_to: Optional[str],
              plot_to: Optional[Path]) -> int:
-    with collective_report.progress() as step:
+    with progress() as step:
         report = run_in_lab(request, step) if in_lab else run_in_world(request, step)
     return 0 if report is None else collective_report.publish(report, json_to, plot_to)
 
@@ -80,7 +81,6 @@ _TORCH = _option(None, "--torch-python", help="A python that has torch, for --co
 _CORES = _option(None, "--cores-per-rail", min=1, help="Restrict the whole process of each rank to so "
                  "many processors times its number of rails (no rail has processors of its own); also "
                  "measures without the limit.")
-_CONFIG = _option([], "--config", help="key=value of Nezha's configuration; repeatable.")
 _JSON = json_option()
 _PLOT = _option(None, "--plot", help="Write a picture of size against bus bandwidth.")
 
@@ -139,7 +139,7 @@ def _command(collective: str) -> Callable[..., None]:
         gain: bool = _GAIN, launches: int = _LAUNCHES, in_place: bool = _IN_PLACE,
         compare: Optional[str] = _COMPARE, torch_python: Optional[str] = _TORCH,
         cores_per_rail: Optional[int] = _CORES,
-        config: List[str] = _CONFIG, json_to: Optional[str] = _JSON,
+        config: List[str] = CONFIG, json_to: Optional[str] = _JSON,
         plot_to: Optional[Path] = _PLOT,
     ) -> None:
         _run(collective, context, dict(locals()))

@@ -8,7 +8,7 @@ from typing import List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
 from . import interference_report
 from .interference_run import Request, run_in_lab, run_in_world
@@ -17,7 +17,7 @@ from nezha.errors import Error
 from ..lab import LabError
 from ..cli.conventions import FOUND, WRONG_LINE, json_option
 from ..cli.launched import asked, in_words, launched, refuse
-from ..cli.values import read_rates, settings
+from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """Measure startup, rate and interference of rails: alone, in pairs and together.
 
@@ -51,8 +51,7 @@ def interference(
     seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of each size in each run."),
     passes: int = typer.Option(2, "--passes", min=1, help="Runs of everything; the quickest of each "
                                "counts, since a busy host only slows."),
-    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
-                                     "repeatable."),
+    config: List[str] = CONFIG,
     save_to: Path = typer.Option(Path("out/interference.json"), "--save",
                                  help="Where the matrix goes."),
     json_to: Optional[str] = json_option(),
@@ -70,7 +69,7 @@ def interference(
         request = Request(sizes, nodes or 2, read_rates(rates_text), seconds, passes,
                           settings(config, _TAKEN))
     with console.one_line("bench interference", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run_in_lab(request, step) if in_lab else run_in_world(request, step)
         status = 0
         if document is not None:

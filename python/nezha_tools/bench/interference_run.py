@@ -13,7 +13,7 @@ from nezha.files import whole_file
 from .formulas import median
 from .lab_runner import BenchLab
 from .measure import measure
-from .collective_run import Step
+from ..cli.progress import Step
 from .spec import BenchSpec, Sample
 from .lab_facts import lab_facts, lab_rates, surrounding_lab
 from . import interference_plan

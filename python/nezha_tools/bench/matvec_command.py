@@ -8,7 +8,7 @@ from typing import List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
 from . import matvec_report
 from .matvec_run import Request, run
@@ -17,7 +17,7 @@ from nezha.errors import Error
 from ..lab import LabError
 from ..cli.conventions import FOUND, WRONG_LINE, json_option
 from ..cli.launched import refuse_launcher
-from ..cli.values import read_rates, settings
+from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """y = A x again and again, A by rows: strong and weak scaling, hosts of several ranks.
 
@@ -49,8 +49,7 @@ def matvec(
     launches: int = typer.Option(3, "--launches", min=1, help="Of each form, in turn."),
     iterations: Optional[int] = typer.Option(None, "-n", "--iters", min=2, help="Timed iterations of a "
                                              "launch (default: 1 s, 5 to 1000 of them)."),
-    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
-                                     "repeatable."),
+    config: List[str] = CONFIG,
     json_to: Optional[str] = json_option(),
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture: time against ranks."),
 ) -> None:
@@ -62,7 +61,7 @@ def matvec(
                           settings(config, _TAKEN))
         request.check()
     with console.one_line("bench matvec", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run(request, step)
         status = matvec_report.publish(document, json_to, plot_to)
     raise typer.Exit(status)

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional
 
 from ..cli import console
 from ..cli import figures
-from .collective_table import lab_line
+from .collective_report import lab_line
 from ..cli.sizes import format_size
 
 

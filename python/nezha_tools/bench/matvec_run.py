@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional
 
 from ..cli.errors import BenchError
-from .collective_run import Step
+from ..cli.progress import Step
 from .formulas import limit_seconds, median
 from .lab_runner import BenchLab
 from .matvec_spec import BYTES, Launch, MatvecSpec

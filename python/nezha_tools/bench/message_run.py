@@ -11,7 +11,7 @@ from ..lab.shaping import EXACT
 from .static_rails import fewest_rails
 from ..cli.errors import BenchError
 from .lab_runner import BenchLab
-from .collective_run import Step
+from ..cli.progress import Step
 from .message_spec import LOAD_MAX, POLICIES, MessageSpec, Record
 
 _PATIENCE_SECONDS = 300.0  # of each run, beyond the time in which it offers messages

@@ -1,23 +1,24 @@
-"""`nezha bench messages`: which rail takes a message, measured."""
+"""`nezha bench messages`: which rail takes a message, measured; its table, and sentences about it."""
 
 from __future__ import annotations
 
-from typing import List, Optional
+import sys
+from typing import Any, Dict, List, Optional
 
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
-from . import message_report
+from .collective_report import lab_line
 from .message_run import Request, run
-from ..cli.sizes import parse_size
+from ..cli.sizes import format_size, parse_size
 from nezha.errors import Error
 from ..lab import LabError
 from ..cli.errors import PlanError
 from ..cli.conventions import FOUND, WRONG_LINE, json_option
 from ..cli.launched import refuse_launcher
-from ..cli.values import read_rates, settings
+from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """Policies of choosing a message's rail under load: throughput, latency.
 
@@ -50,8 +51,7 @@ def messages(
     seconds: float = typer.Option(3.0, "--seconds", min=0.1, help="For which a run offers messages; the "
                                   "first 30 % are not measured."),
     seed: int = typer.Option(1, "--seed", min=0, help="The same seed, the same messages."),
-    config: List[str] = typer.Option([], "--config", help="key=value of Nezha's configuration; "
-                                     "repeatable."),
+    config: List[str] = CONFIG,
     json_to: Optional[str] = json_option(),
 ) -> None:
     expected = (BenchError, LabError, PlanError, Error, ValueError)
@@ -62,9 +62,9 @@ def messages(
                           read_rates(rates_text), seconds, seed, settings(config, _TAKEN))
         request.check()
     with console.one_line("bench messages", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run(request, step)
-        status = message_report.publish(document, json_to)
+        status = _publish(document, json_to)
     raise typer.Exit(status)
 
 
@@ -81,3 +81,49 @@ def _loads(text: str) -> List[float]:
                          "whose end is above its beginning")
     step = (ends[1] - ends[0]) / (_LOADS_OF_A_RANGE - 1)
     return [round(ends[0] + number * step, 4) for number in range(_LOADS_OF_A_RANGE)]
+
+
+def _publish(document: Dict[str, Any], json_to: Optional[str]) -> int:
+    """Prints and writes as asked. Returns the exit status: 1 where a message was wrong."""
+    console.answer(document, json_to, _show)
+    if document["wrong"]:
+        print(f"{document['wrong']} WRONG MESSAGES", file=sys.stderr)
+    return 1 if document["wrong"] else 0
+
+
+def _show(document: Dict[str, Any]) -> None:
+    config = document["config"]
+    console.sentences([
+        f"# nezha bench messages: random pairs of {config['nodes']} nodes, rails "
+        f"{','.join(config['rails'])}, {config['seconds']:g} s a run; a load of 1 is all that a node's "
+        "rails carry one way",
+        lab_line(config["lab"])])
+    console.table(["mean", "load", "policy", "messages", "accepted", "mean\nus", "median\nus", "p99\nus",
+                   "late\nus", "rails\n%"], cells(document), keys=3)
+    console.sentences(sentences(document))
+
+
+def cells(document: Dict[str, Any]) -> List[List[str]]:
+    """The lines of the table: policies beside each other for each mean and load."""
+    rows = sorted(document["results"], key=lambda row: (row["mean"], row["load"]))
+    return [[format_size(row["mean"]), f"{row['load']:g}", row["policy"], str(row["messages"]),
+             f"{row['accepted']:.3f}", f"{row['mean_us']:.0f}", f"{row['median_us']:.0f}",
+             f"{row['p99_us']:.0f}", f"{row['late_us']:.0f}",
+             " ".join(f"{100 * share:.0f}" for share in row["shares"])] for row in rows]
+
+
+def sentences(document: Dict[str, Any]) -> List[str]:
+    """For each mean the policy that accepted most at the highest load; and runs that say nothing."""
+    lines = []
+    for mean in sorted({row["mean"] for row in document["results"]}):
+        rows = [row for row in document["results"] if row["mean"] == mean]
+        top = max(row["load"] for row in rows)
+        best = max((row for row in rows if row["load"] == top), key=lambda row: float(row["accepted"]))
+        lines.append(f"{format_size(mean)}: at load {top:g} {best['policy']} accepts most, "
+                     f"{best['accepted']:.3f} of {best['offered']:.3f} offered")
+    late = [f"{row['policy']} {format_size(row['mean'])} {row['load']:g}" for row in document["results"]
+            if row["late_us"] > row["median_us"]]
+    if late:
+        lines.append("THE PROGRAM WAS LATE, more than the median message took, so that these say little "
+                     f"of the rails: {', '.join(late)}. Give slower rails (--rates), or fewer nodes")
+    return lines

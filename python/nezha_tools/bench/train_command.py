@@ -8,7 +8,7 @@ from typing import List, Optional
 import typer
 
 from ..cli import console
-from . import collective_report as bars
+from ..cli.progress import progress
 from ..cli.errors import BenchError
 from . import training_report
 from .training_run import MODELS, Request, run
@@ -74,7 +74,7 @@ def train(
                           bucket_mb, compute_scale, schedule, threads, gloo)
         request.check()
     with console.one_line("bench train", *expected, code=FOUND):
-        with bars.progress() as step:
+        with progress() as step:
             document = run(request, step)
         status = training_report.publish(document, json_to, plot_to)
     raise typer.Exit(status)

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from ..cli import console
 from ..cli import figures
-from .collective_table import lab_line
+from .collective_report import lab_line
 
 _BAR = "#0072B2"
 _OTHER = "#D55E00"

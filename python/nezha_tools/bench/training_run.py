@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from ..cli.errors import BenchError
 from .formulas import median
 from .lab_runner import BenchLab
-from .collective_run import Step as Announce
+from ..cli.progress import Step as Announce
 from .training_profile import profile
 from .training_spec import Schedule, Step, TrainSpec
 

@@ -9,7 +9,6 @@
     ranks         the program's processes: alive, stopped, killed
     nemesis       inflicts a schedule on a lab
     experiment    lab, program, nemesis and sampler together
-    report        what happened, as a document
-    report_tables the same for people
+    report        what happened, as a document, and for people
     fault_figure  throughput against faults
 """

@@ -14,7 +14,7 @@ import typer
 
 from ..cli import console
 from ..cli.errors import BenchError
-from . import fault_figure, report, report_tables
+from . import fault_figure, report
 from ..cli.errors import ChaosError
 from .baseline import FAULTS_BEGIN
 from .faults import Injection, parse_faults, parse_seconds
@@ -35,7 +35,7 @@ Every fault is confirmed by a counter of the kernel.
 
 \b
 Faults:
-{report_tables.describe_faults()}
+{report.describe_faults()}
 
 What is hit, when and for how long follows from --seed alone; the report says how to repeat it. No two
 nodes ever lose their last common rail, unless you ask for --allow-all-down.
@@ -57,11 +57,7 @@ app = App()
 _DEFAULT_PICTURE = Path("out/chaos.png")
 
 
-class _Chaos(RunsProgram):
-    json_took_a_word = True
-
-
-@app.command(help=_HELP, cls=_Chaos)
+@app.command(help=_HELP, cls=RunsProgram)
 def chaos(
     command: List[str] = typer.Argument(..., metavar="COMMAND"),
     nodes: int = typer.Option(4, "--nodes", min=1, help="Nodes of the lab, one rank on each."),
@@ -98,7 +94,7 @@ def chaos(
             count, allow_all_down, _numbers("--only-nodes", only_nodes),
             _numbers("--only-rails", only_rails), variables(env), grace, mode)
         document = _perform(request, to_stderr=json_to == "-")
-        console.answer(document, json_to, report_tables.show)
+        console.answer(document, json_to, report.show)
         _draw(document, plot)
     raise typer.Exit(document["exit_code"])
 

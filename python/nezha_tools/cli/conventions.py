@@ -1,4 +1,4 @@
-"""What all commands have in common: exit codes, -h, --json, old spellings, and what the system refuses.
+"""What all commands have in common: exit codes, -h, --json, and what the system refuses.
 
 A command belongs to an App. One that runs a program of the user's has the class RunsProgram.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, List
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -19,11 +18,7 @@ FOUND = 1  # something is wrong, or could not be done
 WRONG_LINE = 2  # a bad command line; click's own code
 OURS = 125  # Nezha failed, and not the program that it ran: as env(1) has it
 
-# Old spellings that keep working, with a warning, in commands that have the new option and not the old.
-_RENAMED = {"--rails": "--rates"}
-
-# Typer brings its own click, or takes the installed one, and does not export this class of it.
-_UsageError: Any = typer.BadParameter.__mro__[1]
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 def json_option(help_text: str = "Print JSON on standard output, or write it to FILE.") -> Any:
@@ -31,79 +26,11 @@ def json_option(help_text: str = "Print JSON on standard output, or write it to 
     return typer.Option(None, "--json", metavar="[=FILE]", help=help_text, show_default=False)
 
 
-def _rewritten(ctx: Any, words: List[str]) -> List[str]:
-    """A command's words as click takes them: today's spellings, and a value behind --json.
-
-    The word after --json is its FILE where no other word can stand there; otherwise FILE takes a "=".
-    """
-    command, rest, result, seen = ctx.command, list(words), [], 0
-    options = {name: each for each in command.params if each.param_type_name == "option"
-               for name in each.opts}
-    single, any_number = _words_expected(command)
-    while rest:
-        word = rest.pop(0)
-        name = word.partition("=")[0]
-        if word == "--":
-            return [*result, word, *rest]
-        if not word.startswith("-") or word == "-":
-            if command.runs_program and seen == single:
-                return [*result, "--", word, *rest]
-            seen += 1
-            result.append(word)
-            if isinstance(command, TyperGroup):
-                return result + rest
-            continue
-        if name in _RENAMED and name not in options and _RENAMED[name] in options:
-            _warn(ctx, f"{name} is now {_RENAMED[name]}; the next version will not know the old spelling")
-            word = _RENAMED[name] + word[len(name):]
-            name = _RENAMED[name]
-        if word == "--json" and word in options:
-            word = _json_word(ctx, rest, any_number or seen < single)
-        result.append(word)
-        if word == name and name in options and not options[name].is_flag and rest:
-            result.append(rest.pop(0))
-    return result
-
-
-def _words_expected(command: Any) -> Tuple[int, bool]:
-    """How many words a command has that are no options, and whether any number may follow them."""
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    return (sum(each.nargs == 1 for each in arguments),
-            isinstance(command, TyperGroup) or any(each.nargs == -1 for each in arguments))
-
-
-def _json_word(ctx: Any, rest: List[str], others_may_follow: bool) -> str:
-    """--json with its value, which is taken from `rest` where it stands there."""
-    if rest[:1] == ["-"]:
-        return "--json=" + rest.pop(0)
-    is_followed = bool(rest) and not rest[0].startswith("-")
-    if is_followed and ctx.command.json_took_a_word:
-        _warn(ctx, f"write --json={rest[0]}; with a space it will not be a file in the next version")
-    elif not is_followed or others_may_follow:
-        return "--json=-"
-    return "--json=" + rest.pop(0)
-
-
-def _warn(ctx: Any, text: str) -> None:
-    if not ctx.resilient_parsing:  # nothing between the suggestions of a shell's completion
-        typer.echo(f"{ctx.command_path}: {text}", err=True)
-
-
-@contextmanager
-def _refusals_as_a_sentence(ctx: Any) -> Iterator[None]:
-    """What the system refuses a command, and nothing in it expected (no space, no temporary folder, no
-    rights, no process), is a line on standard error and an exit code."""
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        raise  # click ends in silence: whoever read has enough
-    except OSError as error:
-        place = "" if _printed() else "standard output: "
-        typer.echo(f"{ctx.command_path}: {place}{explained(error)}", err=True)
-        raise typer.Exit(OURS if ctx.command.runs_program else FOUND) from None
+def _with_values(words: List[str]) -> List[str]:
+    """The words, with "-" behind a --json without FILE: typer has no option whose value may lack."""
+    end = words.index("--") if "--" in words else len(words)
+    return ["--json=-" if at < end and word == "--json" and words[at + 1:at + 2] != ["-"] else word
+            for at, word in enumerate(words)]
 
 
 def _printed() -> bool:
@@ -117,55 +44,89 @@ def _printed() -> bool:
     return True
 
 
-class Command(TyperCommand):
-    """A command with the conventions of this module."""
+class _Common:
+    """What commands and groups of them have in common."""
 
-    runs_program = False
-    json_took_a_word = False  # --json FILE was the way before, though other words can stand there
-
-    def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
-        return super().parse_args(ctx, _rewritten(ctx, args))
+    failure = FOUND  # the exit code where Nezha failed
 
     def invoke(self, ctx: Any) -> Any:
-        with _refusals_as_a_sentence(ctx):
-            return super().invoke(ctx)
+        """What the system refuses, and nothing in a command expected (no space, no temporary folder, no
+        rights, no process), is a line on standard error and an exit code."""
+        try:
+            try:
+                return super().invoke(ctx)  # type: ignore[misc]
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            raise  # click ends in silence: whoever read has enough
+        except OSError as error:
+            place = "" if _printed() else "standard output: "
+            typer.echo(f"{ctx.command_path}: {place}{explained(error)}", err=True)
+            raise typer.Exit(self.failure) from None
+
+
+class Group(_Common, TyperGroup):
+    """A command with commands of its own."""
+
+    def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
+        has_json = any("--json" in each.opts for each in self.params)  # else the word is a command's
+        return super().parse_args(ctx, _with_values(args) if has_json else args)
+
+
+class Command(_Common, TyperCommand):
+    """A command with the conventions of this module."""
+
+    def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
+        ctx.allow_extra_args = True
+        super().parse_args(ctx, _with_values(args))
+        if ctx.args and "--json" in args and ctx.args == args[args.index("--json") + 1:][:1]:
+            ctx.params["json_to"] = ctx.args.pop()  # no argument of the command wants it: it is the FILE
+        if ctx.args and not ctx.resilient_parsing:
+            plural = "s" if len(ctx.args) > 1 else ""
+            ctx.fail(f"Got unexpected extra argument{plural} ({' '.join(ctx.args)})")
+        return list(ctx.args)
 
 
 class RunsProgram(Command):
     """A command whose last words are a program with its options, whose exit code it passes on."""
 
-    runs_program = True
+    failure = OURS
 
     def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
+        own = self._words_before_program(_with_values(args))
+        if own < len(args) and args[own] != "--":
+            args = [*args[:own], "--", *args[own:]]
         try:
             return super().parse_args(ctx, args)
-        except _UsageError as error:
-            error.exit_code = OURS  # 2 may be the program's
+        except Exception as error:
+            failure: Any = error
+            if getattr(failure, "exit_code", None) == WRONG_LINE:
+                failure.exit_code = OURS  # 2 may be the program's
             raise
 
-
-class Group(TyperGroup):
-    """A command with commands of its own."""
-
-    runs_program = False
-    json_took_a_word = False
-
-    def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
-        return super().parse_args(ctx, _rewritten(ctx, args))
-
-    def invoke(self, ctx: Any) -> Any:
-        with _refusals_as_a_sentence(ctx):
-            return super().invoke(ctx)
+    def _words_before_program(self, words: List[str]) -> int:
+        """The number of words up to a "--", or up to the first that is no option or argument of ours."""
+        single = sum(each.param_type_name == "argument" and each.nargs == 1 for each in self.params)
+        options = [each for each in self.params if not getattr(each, "is_flag", True)]
+        valued = {name for each in options for name in each.opts}
+        at = 0
+        while at < len(words) and words[at] != "--":
+            if words[at].startswith("-"):
+                at += words[at] in valued
+            elif single == 0:
+                break
+            else:
+                single -= 1
+            at += 1
+        return at
 
 
 class App(typer.Typer):
     """A typer.Typer whose commands have the conventions of this module."""
 
     def __init__(self, **settings: Any) -> None:
-        given: Dict[str, Any] = {"cls": Group, "rich_markup_mode": None, "add_completion": False,
-                                 "context_settings": {"help_option_names": ["-h", "--help"]}}
-        super().__init__(**{**given, **settings})
+        super().__init__(**{"cls": Group, "rich_markup_mode": None, "add_completion": False,
+                            "context_settings": _CONTEXT, **settings})
 
     def command(self, name: Any = None, **settings: Any) -> Any:
-        given = {"cls": Command, "context_settings": {"help_option_names": ["-h", "--help"]}}
-        return super().command(name, **{**given, **settings})
+        return super().command(name, **{"cls": Command, "context_settings": _CONTEXT, **settings})

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping
 
+import typer
+
 from .errors import BenchError
 from ..lab import parse_rail
+
+CONFIG = typer.Option([], "--config", help="key=value of Nezha's configuration; repeatable.")
 
 
 def settings(pairs: List[str], taken: Mapping[str, str]) -> Dict[str, str]:

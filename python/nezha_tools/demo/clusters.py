@@ -25,7 +25,7 @@ from ..bench.lab_runner import BenchLab
 from ..bench.libraries import find_peers
 from ..bench.collective_plot import plot
 from ..bench.rows import Row, gains, total_wrong
-from ..bench.collective_run import Step
+from ..cli.progress import Step
 from ..cli.sizes import format_size
 from ..bench.spec import BenchSpec, Sample
 

@@ -8,7 +8,7 @@ import typer
 
 from ..cli import console
 from . import clusters as demonstration
-from ..bench import collective_report
+from ..cli.progress import progress
 from ..cli.errors import BenchError
 from nezha.errors import Error
 from ..lab import LabError
@@ -32,7 +32,7 @@ def demo(
 ) -> None:
     try:
         refuse_launcher()
-        with collective_report.progress() as step:
+        with progress() as step:
             result = demonstration.run_demo(step, example.absolute())
     except (BenchError, LabError, Error) as error:
         console.complain("demo", error)

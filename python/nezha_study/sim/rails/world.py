@@ -12,12 +12,22 @@ from typing import Any, Callable, Generator, List, Tuple
 import simpy
 
 from .case import Case
-from .fat_tree import switches_between
 from .jobs import Job, Request
 from .policies import BY_NAME
 from .ports import Part, Port, Wires
 from .reservation import Reservations
 from .offered_load import Traffic
+
+_ARITY = 4  # of the fat tree: so many hosts or switches below every switch
+
+
+def switches_between(one: int, other: int) -> int:
+    """How many switches a packet passes from one host to another: up to the lowest common switch and
+    down, 2 levels - 1."""
+    levels = 0
+    while one != other:
+        one, other, levels = one // _ARITY, other // _ARITY, levels + 1
+    return max(0, 2 * levels - 1)
 
 
 class World:

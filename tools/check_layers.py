@@ -62,6 +62,10 @@ MODULES: Dict[str, Set[str]] = {
         "transport/connect/rail_test.h", "transport/connect/same_network.h", "transport/rail_kind.h",
         "transport/rail_socket.h", "transport/transport.h", "transport/wire.h", "wire/frame.h",
         "wire/handshake.h", "wire/little_endian.h"},
+    "protection": {
+        "base/crypto_use.h", "base/module.h", "base/secret.h", "base/status.h",
+        "transport/connect/stream_protection.h", "transport/connect/tcp_stream.h", "wire/handshake.h",
+        "wire/little_endian.h"},
     "proof": {
         "base/module.h", "base/status.h", "schedule/algorithm_reader.h", "schedule/catalog.h",
         "schedule/file_algorithm.h", "schedule/schedule.h"},

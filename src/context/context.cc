@@ -11,6 +11,7 @@
 #include "context/host_wireup.h"
 #include "context/identity.h"
 #include "context/rail_transports.h"
+#include "transport/connect/stream_protection.h"
 
 namespace nezha::context {
 namespace {
@@ -83,6 +84,16 @@ Status Context::check_authentication(const ContextRequest& request, bool has_sec
                rank_, option);
 }
 
+// Before anybody waits for this rank.
+Status Context::check_protection() const {
+  const bool encrypts = config_.tls == "on";
+  if (!encrypts && config_.integrity != "on") return Status::ok();
+  auto protection = transport::stream_protection();
+  if (protection) return Status::ok();
+  return error(protection.status().code(), "rank %d: %s is on: %s", rank_, encrypts ? "tls" : "integrity",
+               protection.status().message().c_str());
+}
+
 // Once for the job.
 void Context::warn_of_strangers() const {
   if (rank_ != 0 || authentication_ != "store") return;
@@ -100,6 +111,7 @@ Status Context::join(const ContextRequest& request) {
   auto secret = configured_secret(config_);
   if (!secret) return secret.status();
   NEZHA_RETURN_IF_ERROR(check_authentication(request, secret->has_value()));
+  NEZHA_RETURN_IF_ERROR(check_protection());
   transport_ = std::make_unique<RailTransports>();
   auto ports = parse_port_range(config_.bind_ports);
   if (!ports) return ports.status();

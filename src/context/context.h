@@ -80,6 +80,7 @@ class Context {
   Status choose_rails();
   Status choose_tcp_rails(const std::string& filter);
   Status check_authentication(const ContextRequest& request, bool has_secret);
+  Status check_protection() const;
   void warn_of_strangers() const;
   Status join(const ContextRequest& request);
   Status connect();

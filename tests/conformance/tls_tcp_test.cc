@@ -16,10 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "protection/authenticated_stream.h"
+#include "protection/tls_stream.h"
 #include "support/loop_suite.h"
 #include "support/watchdog.h"
 #include "support/tcp_connection.h"
-#include "transport/connect/authenticated_stream.h"
 #include "transport/connect/handshake.h"
 #include "transport/tcp/tcp_opener.h"
 

@@ -15,11 +15,11 @@
 #include <string>
 
 #include "base/log.h"
+#include "protection/authenticated_stream.h"
+#include "protection/tls_stream.h"
 #include "support/hidden_words.h"
 #include "support/rail_job.h"
 #include "support/temp_directory.h"
-#include "transport/connect/authenticated_stream.h"
-#include "transport/connect/tls_stream.h"
 
 namespace nezha::testing {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
+#include "protection/tls_stream.h"
 #include "transport/connect/handshake.h"
 #include "transport/tcp/tcp_opener.h"
 

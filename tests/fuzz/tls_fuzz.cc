@@ -13,7 +13,7 @@
 
 #include "base/check.h"
 #include "fuzz/fuzz.h"
-#include "transport/connect/tls_stream.h"
+#include "protection/tls_stream.h"
 
 namespace nezha::transport {
 namespace {

@@ -100,7 +100,9 @@ def test_a_job_that_asks_for_none_opens_no_module():
 
 
 @pytest.mark.parametrize("option, module", [("NEZHA_POLICY=table", "table"),
-                                            ("NEZHA_MESSAGE_POLICY=random", "allocation")])
+                                            ("NEZHA_MESSAGE_POLICY=random", "allocation"),
+                                            ("NEZHA_TLS=on", "protection"),
+                                            ("NEZHA_INTEGRITY=on", "protection")])
 def test_a_job_with_such_an_option_opens_the_module(elsewhere, option, module):
     settings = dict([option.split("=")])
     said, errors = job(**settings)
@@ -108,6 +110,22 @@ def test_a_job_with_such_an_option_opens_the_module(elsewhere, option, module):
     (elsewhere / "nezha" / f"libnezha_{module}.so").unlink()
     said, errors = job(folder=elsewhere, **settings)
     assert said == [] and f"the module {module} is not there" in errors, errors
+
+
+@pytest.mark.parametrize("option", ["tls", "integrity"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_without_protection_a_rank_says_so_before_it_waits_for_another(elsewhere, option, rank):
+    (elsewhere / "nezha" / "libnezha_protection.so").unlink()
+    alone = ("import nezha\n"
+             "try:\n"
+             f"    nezha.init({rank}, 2, 'file://{elsewhere}/store')\n"
+             "except nezha.Unsupported as error:\n"
+             "    print(json.dumps(str(error)))\n")
+    sentence = shown(elsewhere, alone, NEZHA_SECRET="0123456789abcdef" * 4,
+                     **{f"NEZHA_{option.upper()}": "on"})
+    assert sentence.startswith(f"rank {rank}: {option} is on: the module protection is not there")
+    assert "README says under Install" in sentence and "\n" not in sentence
+    assert not (elsewhere / "store").exists()
 
 
 def test_a_job_that_names_a_rail_of_libfabric_opens_it():
@@ -326,8 +344,8 @@ def test_a_build_leaves_out_what_it_is_told_to(tmp_path):
 
 
 @pytest.mark.parametrize("library", ["libnezha.so", "libnezha_aggregation.so", "libnezha_allocation.so",
-                                     "libnezha_ofi.so", "libnezha_proof.so", "libnezha_queries.so",
-                                     "libnezha_redis.so", "libnezha_table.so"])
+                                     "libnezha_ofi.so", "libnezha_proof.so", "libnezha_protection.so",
+                                     "libnezha_queries.so", "libnezha_redis.so", "libnezha_table.so"])
 def test_libraries_export_the_c_api_and_no_more(library):
     built = BUILD / "src" / library
     if not built.exists():
@@ -337,5 +355,8 @@ def test_libraries_export_the_c_api_and_no_more(library):
     names = {line.split()[-1] for line in listed if line}
     if library == "libnezha.so":
         assert names and all(name.startswith("nezha_") for name in names), names
+        needed = subprocess.run(["readelf", "-d", str(built)], capture_output=True, text=True,
+                                check=True).stdout
+        assert "libcrypto" in needed and "libssl" not in needed  # TLS is for modules
     else:
         assert names == {"nezha_module"}

@@ -46,7 +46,7 @@ _TITLES = {"host": "This host", "job": "Hosts of this job", "devices": "Devices 
            "fabric": "RDMA rails through libfabric", "peer": "The way to the peer",
            "config": "Options", "build": "Build"}
 
-_MODULES = ("aggregation", "allocation", "ofi", "proof", "queries", "redis", "table")
+_MODULES = ("aggregation", "allocation", "ofi", "proof", "protection", "queries", "redis", "table")
 
 app = App()
 

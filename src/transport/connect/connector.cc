@@ -24,14 +24,23 @@ DialOutcome outcome_of(const Status& why) {
   return why.code() == Code::exhausted ? DialOutcome::starved : outcome_of_errno(why.os_errno);
 }
 
-}  // namespace
-
-HandshakeIdentity identity_of(const MeshRequest& request, RailOpener& opener) {
-  return {request.rank, static_cast<uint32_t>(request.ranks.size()), request.job, request.secret,
-          request.rail_counts(), static_cast<uint16_t>(request.streams_per_rail),
-          request.tls ? TlsKey::create(request.secret) : nullptr, request.integrity && !request.tls,
-          request.ticket, &opener};
+Result<HandshakeIdentity> identity_of(const MeshRequest& request, RailOpener& opener) {
+  HandshakeIdentity me{request.rank, static_cast<uint32_t>(request.ranks.size()), request.job,
+                       request.secret, request.rail_counts(),
+                       static_cast<uint16_t>(request.streams_per_rail), nullptr, nullptr, request.ticket,
+                       &opener};
+  if (!request.tls && !request.integrity) return me;
+  auto protection = stream_protection();
+  if (!protection) return protection.status();
+  if (request.tls) {
+    me.tls = (*protection)->make_key(request.secret);
+  } else {
+    me.integrity = *protection;
+  }
+  return me;
 }
+
+}  // namespace
 
 Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, RailOpener& opener,
                                                     const Home& home, Handshake& handshake) {
@@ -48,7 +57,10 @@ Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request,
                                                      JoinEvents& joins,
                                                      std::vector<RailListener> listeners,
                                                      Chooser* chooser) {
-  std::unique_ptr<Connector> made(new Connector(request, opener, loop, home, joins, chooser));
+  auto me = identity_of(request, opener);
+  if (!me) return me.status();
+  std::unique_ptr<Connector> made(
+      new Connector(request, std::move(*me), opener, loop, home, joins, chooser));
   for (RailListener& each : listeners) NEZHA_RETURN_IF_ERROR(made->listen_at(std::move(each)));
   Connector* const self = made.get();
   made->links_ = LinkWatch::open(loop, opener.devices(request), [self](int rail, bool up) {
@@ -57,9 +69,9 @@ Result<std::unique_ptr<Connector>> Connector::create(const MeshRequest& request,
   return made;
 }
 
-Connector::Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop,
-                     const Home& home, JoinEvents& joins, Chooser* chooser)
-    : request_(request), identity_(identity_of(request, opener)),
+Connector::Connector(const MeshRequest& request, HandshakeIdentity identity, RailOpener& opener,
+                     progress::Loop& loop, const Home& home, JoinEvents& joins, Chooser* chooser)
+    : request_(request), identity_(std::move(identity)),
       strangers_max_(strangers_max(request)), opener_(opener), loop_(loop), home_(home), joins_(joins),
       chooser_(chooser) {}
 

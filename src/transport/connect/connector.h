@@ -66,7 +66,7 @@ class Chooser {
 class Connector final : public ConnectionManager, private progress::Polled {
  public:
   // Works on `loop`, while the job forms not yet the connections' own. `exhausted` when it cannot watch
-  // the listeners.
+  // the listeners, `unsupported` where nothing is installed that protects its streams.
   static Result<std::unique_ptr<Connector>> create(const MeshRequest& request, RailOpener& opener,
                                                    progress::Loop& loop, const Home& home,
                                                    JoinEvents& joins,
@@ -134,8 +134,8 @@ class Connector final : public ConnectionManager, private progress::Polled {
   };
   using Attempts = std::list<Attempt>;
 
-  Connector(const MeshRequest& request, RailOpener& opener, progress::Loop& loop, const Home& home,
-            JoinEvents& joins, Chooser* chooser);
+  Connector(const MeshRequest& request, HandshakeIdentity identity, RailOpener& opener,
+            progress::Loop& loop, const Home& home, JoinEvents& joins, Chooser* chooser);
 
   // progress::Polled: the tests of rails.
   bool poll() override;
@@ -196,8 +196,6 @@ class Connector final : public ConnectionManager, private progress::Polled {
   bool devices_changed_ = false;    // and some rail of this rank is missing
   bool stopped_ = false;
 };
-
-HandshakeIdentity identity_of(const MeshRequest& request, RailOpener& opener);
 
 // Of a handshake that is used. `exhausted` when the loop cannot watch it, `invalid_argument` when the
 // host does not know the congestion control.

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/connect/authenticated_stream.h"
 #include "wire/verdict.h"
 
 namespace nezha::transport {
@@ -281,12 +280,12 @@ void Handshake::on_proof(Nanoseconds now) {
 }
 
 bool Handshake::protect() {
-  if (!me_.integrity) return true;
+  if (me_.integrity == nullptr) return true;
   // The socket's buffer was empty except for the handshake.
   if (!is_written()) return fail("the handshake does not fit the socket's send buffer"), false;
   Descriptor fd(stream_->release_fd());
   const Secret keys = wire::integrity_keys_of(me_.secret, hello_, acceptor_nonce_);
-  auto authenticated = open_authenticated(fd, keys, dialer_);
+  auto authenticated = me_.integrity->authenticate(fd, keys, dialer_);
   if (authenticated) {
     stream_ = std::move(*authenticated);
     return true;

@@ -9,7 +9,7 @@
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
 //            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their ranges,
 //            or it is refused; so are those of a handshake. With TLS the handshake runs inside it, and
-//            what the acceptor reads before is bounded, too (tls_stream.h).
+//            what the acceptor reads before is bounded, too (modules/protection/tls_stream.h).
 //   Test     begins when both sides have proved themselves; the dialer decides how long it may take.
 //   Request  a handshake of the epoch kRequestEpoch is over with the dialer's proof.
 //   Verdict  the dialer has seen all rails of the pair; it says which connections are used, and
@@ -26,8 +26,8 @@
 #include "base/clock.h"
 #include "transport/rail_socket.h"
 #include "transport/connect/rail_test.h"
+#include "transport/connect/stream_protection.h"
 #include "transport/connect/tcp_stream.h"
-#include "transport/connect/tls_stream.h"
 #include "transport/transport.h"
 #include "wire/handshake.h"
 
@@ -41,8 +41,8 @@ struct HandshakeIdentity {
   wire::Secret secret{};
   std::vector<uint16_t> rail_counts = {};  // by rank
   uint16_t lanes = 1;                      // of every rail
-  std::shared_ptr<const TlsKey> tls;  // null: not encrypted
-  bool integrity = false;              // bytes behind the handshake are authenticated
+  std::shared_ptr<const StreamKey> tls;         // null: not encrypted
+  const StreamProtection* integrity = nullptr;  // of the bytes behind the handshake; null: not
   std::vector<std::byte> ticket = {};  // sent before everything else by whoever dials
   RailOpener* opener = nullptr;        // makes the tests; not null
 };

@@ -1,6 +1,5 @@
-// TcpStream: the bytes of one connection, as they are or in records that nobody else can make
-// (authenticated_stream.h) or read (tls_stream.h), behind two calls that behave like sendmsg(2) and
-// recvmsg(2).
+// TcpStream: the bytes of one connection, as they are or in records that nobody else can make, or read
+// (stream_protection.h), behind two calls that behave like sendmsg(2) and recvmsg(2).
 //
 // Contract
 //   Owner    one Handshake, then one TcpWire; one thread. Owns the socket, which is non-blocking.

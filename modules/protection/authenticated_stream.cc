@@ -1,4 +1,4 @@
-#include "transport/connect/authenticated_stream.h"
+#include "protection/authenticated_stream.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/crypto_use.h"
-#include "transport/connect/record_stream.h"
+#include "protection/record_stream.h"
 #include "wire/little_endian.h"
 
 namespace nezha::transport {

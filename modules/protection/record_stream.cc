@@ -1,4 +1,4 @@
-#include "transport/connect/record_stream.h"
+#include "protection/record_stream.h"
 
 #include <sys/socket.h>
 

@@ -16,14 +16,14 @@
 #include <memory>
 
 #include "base/status.h"
-#include "transport/connect/tcp_stream.h"
+#include "transport/connect/stream_protection.h"
 #include "wire/handshake.h"
 
 struct ssl_ctx_st;
 
 namespace nezha::transport {
 
-class TlsKey : public std::enable_shared_from_this<TlsKey> {
+class TlsKey final : public StreamKey, public std::enable_shared_from_this<TlsKey> {
  public:
   // RFC 8446, 5.5, allows 2^24.5 records of full size.
   static constexpr uint64_t kRecordsPerKey = uint64_t{1} << 23;
@@ -31,13 +31,12 @@ class TlsKey : public std::enable_shared_from_this<TlsKey> {
 
   static std::shared_ptr<const TlsKey> create(const wire::Secret& secret,
                                               uint64_t records_per_key = kRecordsPerKey);
-  ~TlsKey();
+  ~TlsKey() override;
   TlsKey(const TlsKey&) = delete;
   TlsKey& operator=(const TlsKey&) = delete;
 
-  // Takes the socket of a connection, which need not be complete. `unsupported` when OpenSSL does not
-  // offer TLS 1.3 here (the socket is kept), `exhausted`.
-  Result<std::unique_ptr<TcpStream>> open(Descriptor& fd, bool dialer) const;
+  // `unsupported` when OpenSSL does not offer TLS 1.3 here (the socket is kept).
+  Result<std::unique_ptr<TcpStream>> open(Descriptor& fd, bool dialer) const override;
 
   const wire::Secret& psk() const { return psk_; }
   uint64_t records_per_key() const { return records_per_key_; }

@@ -1,4 +1,4 @@
-#include "transport/connect/tls_stream.h"
+#include "protection/tls_stream.h"
 
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/crypto_use.h"
-#include "transport/connect/record_stream.h"
+#include "protection/record_stream.h"
 
 namespace nezha::transport {
 namespace {

@@ -153,7 +153,7 @@ def test_the_command_reports_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.argv[0] = 'nezha'; "
                "from nezha_tools.main import main; main()", "chaos", "--nodes", "2", "--rates",
                "50mbit,50mbit", "--faults", "cut", "--count", "1", "--every", "300ms", "--seed", "5",
-               "--json", str(json_file), "--plot", str(picture), "--", sys.executable,
+               f"--json={json_file}", "--plot", str(picture), "--", sys.executable,
                _PROGRAM, str(stop), "0,1"]
     child = subprocess.Popen(command, env=child_env(), text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-// What makes protected streams for the core (transport/connect/stream_protection.h).
+// The object through which the core makes protected streams (transport/connect/stream_protection.h).
 //
 // Contract: any thread; one object a process.
 #pragma once

@@ -13,7 +13,7 @@
 
 namespace nezha::transport {
 
-// What the encrypted streams of one job share, and hold as long as they need it. Immutable, any thread.
+// StreamKey: the key of one job, shared by its encrypted streams, which hold it. Immutable, any thread.
 class StreamKey {
  public:
   virtual ~StreamKey() = default;
@@ -27,7 +27,7 @@ class StreamProtection {
   static constexpr char kInterface[] = "protected streams";
 
   virtual ~StreamProtection() = default;
-  // Of the job with this secret.
+  // The key of the job that has this secret.
   virtual std::shared_ptr<const StreamKey> make_key(const Secret& secret) const = 0;
   // Takes the socket, on which both sides have proved the secret. `keys`, of this connection alone: the
   // first half for what the dialer says, the second for what it hears. `exhausted` (the socket is kept).

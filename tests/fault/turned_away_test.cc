@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <thread>
 
 #include "base/descriptor.h"
@@ -114,30 +115,74 @@ constexpr Moment kMoments[] = {
 INSTANTIATE_TEST_SUITE_P(Moments, TurnedAway, ::testing::ValuesIn(kMoments),
                          [](const auto& at) { return std::string(at.param.name); });
 
-// Who turns everybody away is given up at the deadline, with the reason.
-TEST(TurnedAwayForGood, IsGivenUpAtTheDeadline) {
-  log::set_level(log::Level::error);
-  RailJob job({.ranks = 2, .rails = 2, .probe_timeout_s = 0.5});
-  const int nobody = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in here = first_rail(0);
-  socklen_t length = sizeof(here);
-  ASSERT_EQ(bind(nobody, reinterpret_cast<const sockaddr*>(&here), length), 0);
-  ASSERT_EQ(listen(nobody, 8), 0);
-  getsockname(nobody, reinterpret_cast<sockaddr*>(&here), &length);
-  std::atomic<int> came{0};
-  std::thread closer([&] {
-    for (int fd; (fd = accept4(nobody, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; close(fd)) ++came;
-  });
-  job.request_of(0).ranks[1].rails[0].blob =
-      transport::encode(transport::TcpPorts{0, ntohs(here.sin_port)});
-  for (const Status& outcome : job.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
-  shutdown(nobody, SHUT_RDWR);
-  closer.join();
-  close(nobody);
-  EXPECT_GT(came, 1);
-  EXPECT_LE(came, 20) << "more often than its pause allows";
-  ASSERT_EQ(job.left_out_by(0).size(), 1u);
-  EXPECT_EQ(job.connections_of(0), 1);
+// A listener of a process that is no rank.
+class Nobody {
+ public:
+  Nobody() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in here = first_rail(0);
+    socklen_t length = sizeof(here);
+    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&here), length), 0);
+    EXPECT_EQ(listen(listener_.get(), 8), 0);
+    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&here), &length);
+    port_ = ntohs(here.sin_port);
+  }
+  // Closes every connection at once; the one behind the first `closed` stays open without an answer.
+  void serve(int closed) {
+    thread_ = std::thread([this, closed] {
+      while (true) {
+        Descriptor caller(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!caller) return;
+        if (++came_ > closed) open_ = std::move(caller);
+      }
+    });
+  }
+  ~Nobody() { stop(); }
+  void stop() {
+    shutdown(listener_.get(), SHUT_RDWR);
+    if (thread_.joinable()) thread_.join();
+  }
+  std::string blob() const { return transport::encode(transport::TcpPorts{0, port_}); }
+  int came() const { return came_; }
+
+ private:
+  Descriptor listener_;
+  uint16_t port_ = 0;
+  std::atomic<int> came_{0};
+  Descriptor open_;
+  std::thread thread_;
+};
+
+class TurnedAwayForGood : public ::testing::Test {
+ protected:
+  // Rank 0 reaches rank 1 on the second rail alone: on the first it meets `nobody_`.
+  TurnedAwayForGood() {
+    log::set_level(log::Level::error);
+    job_.request_of(0).ranks[1].rails[0].blob = nobody_.blob();
+  }
+  void form() {
+    for (const Status& outcome : job_.finish()) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+    nobody_.stop();
+    ASSERT_EQ(job_.left_out_by(0).size(), 1u);
+    EXPECT_EQ(job_.connections_of(0), 1);
+  }
+
+  RailJob job_{{.ranks = 2, .rails = 2, .probe_timeout_s = 0.5}};
+  Nobody nobody_;
+};
+
+TEST_F(TurnedAwayForGood, IsGivenUpAtTheDeadline) {
+  nobody_.serve(INT_MAX);
+  form();
+  EXPECT_GT(nobody_.came(), 1);
+  EXPECT_LE(nobody_.came(), 20) << "more often than its pause allows";
+}
+
+TEST_F(TurnedAwayForGood, IsToldWhyAlsoWhenTheLastConnectionWasNotAnswered) {
+  nobody_.serve(1);
+  form();
+  EXPECT_EQ(nobody_.came(), 2);
+  // Closed or reset, as the bytes were read or not.
+  EXPECT_EQ(job_.left_out_by(0)[0].find("not answered"), std::string::npos) << job_.left_out_by(0)[0];
 }
 
 }  // namespace

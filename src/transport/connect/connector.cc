@@ -248,7 +248,7 @@ void Connector::look_for_polled() {
   wanted ? loop_.add_polled(this) : loop_.remove_polled(this);
 }
 
-void Connector::fail_handshake(Attempt& attempt, Nanoseconds now) {
+void Connector::fail_handshake(Attempt& attempt, Nanoseconds now, bool unheard) {
   const Handshake& handshake = *attempt.handshake;
   if (attempt.kind == Kind::accepted) {
     refusals_.note(handshake, now);
@@ -263,7 +263,7 @@ void Connector::fail_handshake(Attempt& attempt, Nanoseconds now) {
   }
   const bool failed = handshake.state() == Handshake::State::failed;
   // What it was told before says more than that the time was over when it dialled again.
-  const bool cut_short = !handshake.was_answered() && !attempt.reason.empty();
+  const bool cut_short = (unheard || !handshake.was_answered()) && !attempt.reason.empty();
   finish(attempt, false,
          handshake.was_answered() ? DialOutcome::failed : outcome_of_errno(handshake.dial_errno()),
          cut_short ? std::string(attempt.reason)

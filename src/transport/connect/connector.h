@@ -164,7 +164,8 @@ class Connector final : public ConnectionManager, private progress::Polled {
   // Draws the consequences of a handshake's new state.
   void settle(Attempt& attempt, Nanoseconds now);
   void expire(Attempts& list, Nanoseconds now);
-  void fail_handshake(Attempt& attempt, Nanoseconds now);
+  // `unheard`: its time was over before anything had come from the other side.
+  void fail_handshake(Attempt& attempt, Nanoseconds now, bool unheard = false);
   void finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason);
   void drop(Attempt& attempt);
   void raise(Attempt& attempt);

@@ -36,8 +36,9 @@ void Connector::expire(Attempts& list, Nanoseconds now) {
              attempt.reason.empty() ? "no answer" : std::string(attempt.reason));
       continue;
     }
+    const bool unheard = attempt.handshake->is_unheard();
     attempt.handshake->on_time(now);
-    fail_handshake(attempt, now);
+    fail_handshake(attempt, now, unheard);
   }
 }
 

@@ -98,6 +98,8 @@ class Handshake {
   const std::string& reason() const { return reason_; }
   // Dialer: the connection was accepted, whatever came of it.
   bool was_answered() const { return answered_; }
+  // Nothing has come from the other side yet that this side could understand.
+  bool is_unheard() const { return state_ == State::connecting || state_ == State::hello; }
   // Dialer, failed before an answer: the network's reason, 0 when there was silence.
   int dial_errno() const { return dial_errno_; }
   // Dialer, failed: it was accepted, and closed before anything was answered to it, as a rank does with

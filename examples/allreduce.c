@@ -4,8 +4,7 @@
  *   nezha run -n 4 ./allreduce
  *
  * README.md beside this file has the CMake way, the way without installing, and other launchers. Every
- * call of Nezha returns a code; the sentence for a person is in nezha_last_error(). The ranks find each
- * other at NEZHA_STORE ("tcp://host:port", "file:///shared/directory"), or at MASTER_ADDR:MASTER_PORT.
+ * call of Nezha returns a code; the sentence for a person is in nezha_last_error().
  */
 #include <nezha/nezha.h>
 #include <stdio.h>
@@ -29,54 +28,13 @@ typedef struct job {
   int size;
 } job;
 
-/* Where launchers put the number of a rank and how many ranks there are. Those of MPI come before Slurm,
- * whose variables in their ranks are those of their daemons. Only srun sets SLURM_STEP_NUM_TASKS. */
-static const char* const kLaunchers[][2] = {
-    {"RANK", "WORLD_SIZE"}, /* nezha run, torchrun */
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, /* Open MPI */
-    {"PMI_RANK", "PMI_SIZE"}, /* MPICH, Intel MPI */
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, /* srun */
-};
-
-static void find_launcher(nezha_init_options* options) {
-  options->rank = 0;
-  options->world_size = 1;
-  for (size_t i = 0; i < sizeof kLaunchers / sizeof kLaunchers[0]; ++i) {
-    const char* rank = getenv(kLaunchers[i][0]);
-    const char* size = getenv(kLaunchers[i][1]);
-    if (rank == NULL || size == NULL) continue;
-    options->rank = atoi(rank);
-    options->world_size = atoi(size);
-    return;
-  }
-  fprintf(stderr, "no launcher started this process (RANK and WORLD_SIZE are not set): it is alone\n");
-}
-
-/* Where the ranks meet: in `text` or the environment; NULL where nothing says it. */
-static const char* find_store(int world_size, char* text, size_t length) {
-  const char* host = getenv("MASTER_ADDR");
-  const char* port = getenv("MASTER_PORT");
-  if (getenv("NEZHA_STORE") != NULL) return getenv("NEZHA_STORE");
-  if (host != NULL && port != NULL) {
-    snprintf(text, length, "tcp://%s:%s", host, port);
-    return text;
-  }
-  return world_size > 1 ? NULL : "hash://alone";
-}
-
 static nezha_code join(job* self) {
-  char store[256];
-  nezha_init_options options = {.struct_size = sizeof options};
-  find_launcher(&options);
-  options.store = find_store(options.world_size, store, sizeof store);
-  if (options.store == NULL) {
-    fprintf(stderr, "rank %d of %d does not know where to meet the others: set "
-            "NEZHA_STORE=tcp://HOST_OF_RANK_0:PORT on every rank\n", options.rank, options.world_size);
-    return NEZHA_INVALID_ARGUMENT;
-  }
-  CHECK(nezha_init(&options, &self->comm));
+  CHECK(nezha_init_from_environment(NULL, &self->comm));
   CHECK(nezha_rank(self->comm, &self->rank));
   CHECK(nezha_world_size(self->comm, &self->size));
+  if (self->size == 1) {
+    fprintf(stderr, "this process is alone: start several with nezha run, srun or mpirun\n");
+  }
   return NEZHA_OK;
 }
 

@@ -33,8 +33,8 @@ FORBIDDEN = re.compile("|".join((
     r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b", r"\bXX" + r"X\b", r"/wo" + r"rk/(main|shared)",
     r"/fa" + r"rm/", r"bash" + r"_jobs", r"developer " + r"session", r"this " + r"session")),
     re.IGNORECASE)
-# That package belongs to somebody else: this one is installed from a checkout.
-OF_OTHERS = re.compile(r"pip3? install( -\S+)* ['\"]?nez" + r"ha\b")
+# That package belongs to somebody else.
+OF_OTHERS = re.compile(r"pip3? install( -\S+)* ['\"]?nez" + r"ha\b(?!-comm)")
 # Words that no engineer of networks uses for these things, in code and prose, and a second spelling of
 # one that they use; the glossary in docs/architecture.md has the words that are used. In names of types,
 # and anywhere.
@@ -46,7 +46,8 @@ INVENTED = re.compile(r"(?<![a-z])(councils?|doors?|knock(s|ed|ing)?|(hung|hangs
 # These have the words themselves, and the old names of what was renamed.
 NAMES_INVENTED = ("tools/tidy.py", "tests/python/test_tools.py", "CHANGELOG.md")
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(|\benviron\b(?!ment)")
-GETENV_ALLOWED = ("src/base/config.cc", "examples/", "bench/")  # the last two hold programs of their own
+# Options; what launchers leave; and programs of their own.
+GETENV_ALLOWED = ("src/base/config.cc", "src/context/launch_environment.cc", "examples/", "bench/")
 
 # What leaves this host is put together number by number, or it has the padding and byte order of one.
 RAW_STRUCT = re.compile(r"reinterpret_cast<(const )?(char|std::byte)\*>\(&(?!bytes)\w"

@@ -27,6 +27,13 @@ extern "C" {
 
 #define NEZHA_API __attribute__((visibility("default")))
 
+/* Of this header; nezha_version() is the library's. Programs run with every library of the same major
+ * version (before 1.0: minor version) that is not older: functions, and fields at the end of structs, are
+ * only added. */
+#define NEZHA_VERSION_MAJOR 0
+#define NEZHA_VERSION_MINOR 1
+#define NEZHA_VERSION_PATCH 0
+
 typedef enum nezha_code {
   NEZHA_OK = 0,
   NEZHA_INVALID_ARGUMENT = 1, /* fix the call */
@@ -78,6 +85,7 @@ typedef struct nezha_store_callbacks {
                        size_t* winner_size, double timeout_s);
   int (*remove)(void* user, const char* key, double timeout_s);
 } nezha_store_callbacks;
+#define NEZHA_STORE_CALLBACKS_INIT {sizeof(nezha_store_callbacks), NULL, NULL, NULL, NULL, NULL}
 
 typedef struct nezha_init_options {
   size_t struct_size;
@@ -89,6 +97,7 @@ typedef struct nezha_init_options {
   double timeout_s;      /* for the rendezvous and, by default, each operation; <= 0: configured */
   const char* config;    /* "key=value" lines that override environment and file; NULL: none */
 } nezha_init_options;
+#define NEZHA_INIT_OPTIONS_INIT {sizeof(nezha_init_options), 0, 0, NULL, NULL, NULL, 0, NULL}
 
 /* Per-call options; NULL means defaults. */
 typedef struct nezha_op_options {
@@ -99,9 +108,16 @@ typedef struct nezha_op_options {
   int will_wait;         /* 1: nezha_wait would follow at once: the call itself waits, for up to 0.1 s.
                             What is over by then has no handle (NULL), and the answer is its outcome. */
 } nezha_op_options;
+#define NEZHA_OP_OPTIONS_INIT {sizeof(nezha_op_options), 1.0, 0, NULL, 0}
 
 /* Joins the job: meets the other ranks in the store, finds and tests the rails, connects. Collective. */
 NEZHA_API nezha_code nezha_init(const nezha_init_options* options, nezha_comm_t* comm);
+/* The same, with rank, world_size, store and job as a launcher left them in the environment: `nezha run`,
+ * torchrun, srun, the mpirun of Open MPI and MPICH, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT by
+ * hand. Without any of them it is a world of one. In `options` (NULL: none) rank and world_size are not
+ * looked at, and what is set of the rest goes before the environment. NEZHA_INVALID_ARGUMENT names the
+ * variable that is missing. */
+NEZHA_API nezha_code nezha_init_from_environment(const nezha_init_options* options, nezha_comm_t* comm);
 /* Leaves in order. Never blocks longer than the configured linger. NULL is allowed. */
 NEZHA_API void nezha_destroy(nezha_comm_t comm);
 NEZHA_API nezha_code nezha_rank(nezha_comm_t comm, int* rank);
@@ -269,13 +285,17 @@ NEZHA_API nezha_code nezha_dump_flight(nezha_comm_t comm, const char* path, char
  *              "operations": [{"hosts_us", "node_us"}]} (0: it did not go there)
  *   "reduction"  how fast this host adds, measured for "seconds"; request {"dtype", "bytes" (of a
  *              chunk), "seconds"}
+ *   "launch"   which rank a launcher made of a process; request {"environment": {variable: value},
+ *              "rank", "world_size" (null, or instead of the environment's), "meet": true for where the
+ *              ranks meet}
  *   "host"     "identity": ranks with the same share a host; "origin": where host_id was set, or ""
  *   "authentication"  whether jobs that start here have a secret, and what is wrong with it
  *   "aggregator"  the configured aggregation node: does it answer, which one serves this host, the tree
  *   "job_key"  for launchers: the key of one job, derived from the aggregation nodes' own; request
  *              {"key_file", "job"}: default aggregator_key_file, and a job that has no name
  *   "config"   every configuration field with default, unit, environment name and meaning
- *   "build"    version, compiler, instruction set, optional parts */
+ *   "build"    version, commit ("" where it was not built from a checkout), compiler, instruction set,
+ *              optional parts */
 NEZHA_API nezha_code nezha_query(const char* what, const char* request, char* text, size_t size,
                                  size_t* needed);
 

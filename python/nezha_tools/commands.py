@@ -84,13 +84,15 @@ app = App(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        import nezha
+        from .info.build import describe_build
 
-        typer.echo(nezha.__version__)
+        build = describe_build()
+        typer.echo(f"nezha {build['version']}\ncommit {build['commit'] or 'unknown'}\n"
+                   f"compiler {build['compiler']}\nmodules {', '.join(build['modules']) or 'none'}")
         raise typer.Exit()
 
 
 @app.callback()
-def _options(version: bool = typer.Option(False, "--version", help="Print the version.",
-                                          callback=_print_version, is_eager=True)) -> None:
+def _options(version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True,
+                                          help="Print version, commit, compiler and modules.")) -> None:
     del version  # its callback has done the work

@@ -1,12 +1,18 @@
 // nezha.h: communicators, from joining to leaving.
+#include <unistd.h>
+
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "capi/handles.h"
+#include "context/launch_environment.h"
 
 using nezha::Code;
 using nezha::error;
+using nezha::Result;
 using nezha::Status;
+namespace context = nezha::context;
 using nezha::capi::check;
 using nezha::capi::guarded;
 using nezha::capi::is_from_before_fork;
@@ -14,6 +20,39 @@ using nezha::capi::read_sized;
 using nezha::context::Communicator;
 using nezha::context::Context;
 using nezha::context::ContextRequest;
+
+namespace {
+
+Status join(const nezha_init_options& options, nezha_comm_t* out) {
+  ContextRequest request;
+  request.rank = options.rank;
+  request.world_size = options.world_size;
+  if (options.store != nullptr) request.store = options.store;
+  if (options.job != nullptr) request.job = options.job;
+  request.timeout_s = options.timeout_s;
+  if (options.config != nullptr) request.config = options.config;
+  nezha::rendezvous::StoreCallbacks callbacks;
+  if (options.callbacks != nullptr) {
+    nezha_store_callbacks theirs{};
+    NEZHA_RETURN_IF_ERROR(read_sized(options.callbacks, &theirs));
+    callbacks = {theirs.user, theirs.set, theirs.get, theirs.set_if_absent, theirs.remove};
+    request.callbacks = &callbacks;
+  }
+  auto context = Context::create(request);
+  if (!context) return context.status();
+  auto world = Communicator::world(std::move(*context));
+  if (!world) return world.status();
+  *out = new nezha_comm{.communicator = std::move(*world)};
+  return Status::ok();
+}
+
+// Such a world meets nobody, not even an earlier one of this process.
+std::string name_of_a_world_of_one() {
+  static std::atomic<uint64_t> worlds{0};
+  return "-" + std::to_string(getpid()) + "-" + std::to_string(worlds++);
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -24,26 +63,38 @@ nezha_code nezha_init(const nezha_init_options* given, nezha_comm_t* out) {
     }
     nezha_init_options options{};
     NEZHA_RETURN_IF_ERROR(read_sized(given, &options));
-    ContextRequest request;
-    request.rank = options.rank;
-    request.world_size = options.world_size;
-    if (options.store != nullptr) request.store = options.store;
-    if (options.job != nullptr) request.job = options.job;
-    request.timeout_s = options.timeout_s;
-    if (options.config != nullptr) request.config = options.config;
-    nezha::rendezvous::StoreCallbacks callbacks;
-    if (options.callbacks != nullptr) {
-      nezha_store_callbacks theirs{};
-      NEZHA_RETURN_IF_ERROR(read_sized(options.callbacks, &theirs));
-      callbacks = {theirs.user, theirs.set, theirs.get, theirs.set_if_absent, theirs.remove};
-      request.callbacks = &callbacks;
+    return join(options, out);
+  });
+}
+
+nezha_code nezha_init_from_environment(const nezha_init_options* given, nezha_comm_t* out) {
+  return guarded([&]() -> Status {
+    if (out == nullptr) {
+      return error(Code::invalid_argument, "nezha_init_from_environment needs a pointer for the result");
     }
-    auto context = Context::create(request);
-    if (!context) return context.status();
-    auto world = Communicator::world(std::move(*context));
-    if (!world) return world.status();
-    *out = new nezha_comm{.communicator = std::move(*world)};
-    return Status::ok();
+    nezha_init_options options{};
+    NEZHA_RETURN_IF_ERROR(read_sized(given, &options));
+    auto launch = context::find_launch(context::process_variable);
+    if (!launch) return launch.status();
+    const bool is_alone = !launch->rank && !launch->world_size;
+    if (!is_alone) NEZHA_RETURN_IF_ERROR(context::check_rank(launch->rank, launch->world_size));
+    options.rank = launch->rank.value_or(0);
+    options.world_size = launch->world_size.value_or(1);
+    const std::string job = context::job_name(context::process_variable, *launch);
+    if (options.job == nullptr && !job.empty()) options.job = job.c_str();
+    std::string store;
+    if (options.store == nullptr && options.callbacks == nullptr) {
+      Result<context::Rendezvous> found = context::Rendezvous{context::kNobodyToMeet};
+      if (!is_alone) {
+        found = context::find_rendezvous(context::process_variable, *launch, options.rank,
+                                         options.world_size);
+      }
+      if (!found) return found.status();
+      store = found->store;
+      if (store == context::kNobodyToMeet) store += name_of_a_world_of_one();
+      options.store = store.c_str();
+    }
+    return join(options, out);
   });
 }
 

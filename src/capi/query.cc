@@ -3,9 +3,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/bind_device.h"
 #include "base/config.h"
@@ -15,6 +19,7 @@
 #include "capi/queries.h"
 #include "context/aggregation.h"
 #include "context/identity.h"
+#include "context/launch_environment.h"
 #include "context/rail_list.h"
 #include "control/rail_selector.h"
 #include "nezha/nezha.h"
@@ -116,6 +121,47 @@ Result<std::string> host() {
   return json.end_object().take();
 }
 
+std::optional<int> given_number(const JsonValue& request, const char* name,
+                                std::optional<int> otherwise) {
+  const JsonValue& given = request.at(name);
+  if (!given.is_number()) return otherwise;
+  return static_cast<int>(std::clamp<int64_t>(given.integer_or(-1), INT32_MIN, INT32_MAX));
+}
+
+// Which rank a launcher made of a process with these variables: null where none did.
+Result<std::string> launch(const JsonValue& request) {
+  const JsonValue& environment = request.at("environment");
+  std::map<std::string, std::string, std::less<>> values;
+  for (const auto& [name, value] : environment.fields()) values.emplace(name, value.string_or(""));
+  const nezha::context::Variables variables = [&](const char* name) -> const char* {
+    const auto found = values.find(std::string_view(name));
+    return found == values.end() ? nullptr : found->second.c_str();
+  };
+  auto found = nezha::context::find_launch(variables);
+  if (!found) return found.status();
+  const auto rank = given_number(request, "rank", found->rank);
+  const auto world_size = given_number(request, "world_size", found->world_size);
+  if (!rank && !world_size) return std::string("null");
+  NEZHA_RETURN_IF_ERROR(nezha::context::check_rank(rank, world_size));
+  JsonWriter json;
+  json.begin_object().field("rank", *rank).field("world_size", *world_size);
+  json.field("launcher", found->launcher).field("variable", found->variable);
+  json.field("is_batch_script", found->is_batch_script);
+  for (const auto& [name, number] : {std::pair("local_rank", found->local_rank),
+                                     std::pair("local_size", found->local_size)}) {
+    json.key(name);
+    if (number) json.value(*number);
+    else json.null();
+  }
+  json.field("job", nezha::context::job_name(variables, *found));
+  if (request.at("meet").bool_or(false)) {
+    auto found_store = nezha::context::find_rendezvous(variables, *found, *rank, *world_size);
+    if (!found_store) return found_store.status();
+    json.field("store", found_store->store).field("is_torchs", found_store->is_torchs);
+  }
+  return json.end_object().take();
+}
+
 // Whether the module queries answers it.
 bool is_for_module(std::string_view topic) {
   const auto& topics = nezha::capi::Queries::kTopics;
@@ -130,7 +176,8 @@ Result<std::string> ask_module(std::string_view topic, const JsonValue& request)
 
 std::string build_info() {
   JsonWriter json;
-  json.begin_object().field("version", kVersion).field("compiler", __VERSION__);
+  json.begin_object().field("version", kVersion).field("commit", NEZHA_COMMIT);
+  json.field("compiler", __VERSION__);
   json.field("instruction_set", nezha::reduce::instruction_set());
   json.field("encryption", OpenSSL_version(OPENSSL_VERSION));
   json.key("transports").begin_array().value("tcp");
@@ -154,6 +201,7 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     if (topic == "devices") answer = devices(*parsed);
     else if (is_for_module(topic)) answer = ask_module(topic, *parsed);
     else if (topic == "fabric") answer = nezha::context::describe_rail_kind("ofi");
+    else if (topic == "launch") answer = launch(*parsed);
     else if (topic == "host") answer = host();
     else if (topic == "aggregator") answer = aggregator();
     else if (topic == "authentication") answer = authentication();
@@ -161,7 +209,7 @@ nezha_code nezha_query(const char* what, const char* request, char* text, size_t
     else if (topic == "config") answer = nezha::config_schema_json();
     else if (topic == "build") answer = build_info();
     else return error(Code::invalid_argument, "cannot answer '%s': devices, fabric, explain, divide, "
-                      "schedule, algorithm, bind, learn, cut, reduction, host, aggregator, "
+                      "schedule, algorithm, bind, learn, cut, reduction, launch, host, aggregator, "
                       "authentication, job_key, config or build", topic.c_str());
     if (!answer) return answer.status();
     content = std::move(*answer);

@@ -248,7 +248,9 @@ TEST(CApi, SmallThings) {
   EXPECT_EQ(nezha_dtype_size(NEZHA_BFLOAT16), 2U);
   EXPECT_EQ(nezha_dtype_size(NEZHA_INT64), 8U);
   EXPECT_EQ(nezha_dtype_size(static_cast<nezha_dtype>(99)), 0U);
-  EXPECT_STRNE(nezha_version(), "");
+  std::string version = std::to_string(NEZHA_VERSION_MAJOR);
+  for (const int part : {NEZHA_VERSION_MINOR, NEZHA_VERSION_PATCH}) version += "." + std::to_string(part);
+  EXPECT_EQ(nezha_version(), version);
 }
 
 TEST(CApi, ErrorsBelongToTheirThread) {

@@ -24,9 +24,7 @@ static const char* run_node(const char* key_file) {
 
 const char* run_c_program(const char* key_file) {
   nezha_comm_t comm = NULL;
-  nezha_init_options options;
-  memset(&options, 0, sizeof(options));
-  options.struct_size = sizeof(options);
+  nezha_init_options options = NEZHA_INIT_OPTIONS_INIT;
   options.world_size = 1;
   options.store = "hash://c-program";
   options.config = "log_level=error";
@@ -35,7 +33,8 @@ const char* run_c_program(const char* key_file) {
   float sums[3] = {0, 0, 0};
   nezha_work_t work = NULL;
   int done = 0;
-  if (nezha_all_reduce(comm, values, sums, 3, NEZHA_FLOAT32, NEZHA_SUM, NULL, &work) != NEZHA_OK) {
+  nezha_op_options call = NEZHA_OP_OPTIONS_INIT;
+  if (nezha_all_reduce(comm, values, sums, 3, NEZHA_FLOAT32, NEZHA_SUM, &call, &work) != NEZHA_OK) {
     return nezha_last_error();
   }
   if (nezha_wait(work, 5) != NEZHA_OK) return nezha_last_error();

@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import re
 import subprocess
 import sys
 
@@ -27,7 +28,10 @@ def test_unknown_command():
 def test_version():
     from nezha import __version__
 
-    assert nezha("--version").stdout.strip() == __version__
+    lines = dict(line.split(" ", 1) for line in nezha("--version").stdout.splitlines())
+    assert list(lines) == ["nezha", "commit", "compiler", "modules"]
+    assert lines["nezha"] == __version__ and re.fullmatch("[0-9a-f]{7,40}|unknown", lines["commit"])
+    assert "protection" in lines["modules"].split(", ") and lines["compiler"]
 
 
 def test_run_reports_the_first_failure():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import typer
@@ -13,6 +12,7 @@ from . import job as jobs
 from .memory_probe import try_memory
 from .topology import topology
 from . import aggregation
+from .build import describe_build
 from ..cli.conventions import FOUND, WRONG_LINE, App, json_option
 from ..explain.command import ranks_text
 from ..cli.launched import launched
@@ -45,8 +45,6 @@ everything this host has, each device once.
 _TITLES = {"host": "This host", "job": "Hosts of this job", "devices": "Devices of this host",
            "fabric": "RDMA rails through libfabric", "peer": "The way to the peer",
            "config": "Options", "build": "Build"}
-
-_MODULES = ("aggregation", "allocation", "ofi", "proof", "protection", "queries", "redis", "table")
 
 app = App()
 
@@ -83,22 +81,11 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
     with console.one_line("info", errors.Error, code=FOUND):
         if peer is not None and not config:
             answer["peer"] = reach(answer["devices"], peer, port, timeout)
-        answer["build"] = ask("build") | _modules()
+        answer["build"] = describe_build()
         console.answer(answer, json_to, _show)
     if "peer" in answer and not any(row["ms"] is not None for row in answer["peer"]):
         console.complain("info", f"no rail of this host gets an answer from {peer}")
         raise typer.Exit(FOUND)
-
-
-def _modules() -> Dict[str, List[str]]:
-    """The libraries beside Nezha's own that jobs open when they need them (docs/architecture.md)."""
-    import nezha
-
-    folder = Path(nezha.__file__).parent
-    there = {name: (folder / f"libnezha_{name}.so").exists() for name in _MODULES}
-    missing = [name for name in _MODULES if not there[name]]
-    return {"modules": [name for name in _MODULES if there[name]],
-            **({"missing modules": missing} if missing else {})}
 
 
 def _is_rank() -> bool:

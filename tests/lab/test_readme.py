@@ -85,11 +85,14 @@ def test_on_this_host_over_its_rails(folder):
     assert sum(check(shell(folder, line_with("NEZHA_SHM=off")), 4).values()) > 4 * (1 << 20)
 
 
-def test_on_hosts_of_a_file(namespaces, folder, tmp_path):
+def test_on_several_hosts(namespaces, folder, tmp_path):
     with Lab(2, ["1gbit", "1gbit"], name=f"t{os.getpid()}-readme") as lab:
         (tmp_path / "ssh").write_text(SSH.format(python=sys.executable, lab=lab.name))
         (tmp_path / "ssh").chmod(0o755)
         first, second = (node.ctl for node in lab.state.nodes)
         (folder / "hosts.txt").write_text(f"{first}  # its control network\n{second} slots=2\n")
         sent = check(shell(folder, line_with("--hosts hosts.txt"), str(tmp_path)), 3)
-    assert sent["eth0"] > 1 << 20 and sent["eth1"] > 1 << 20
+        assert sent["eth0"] > 1 << 20 and sent["eth1"] > 1 << 20
+        line = line_with("-H node1,node2").replace("node1", first).replace("node2", second)
+        sent = check(shell(folder, line, str(tmp_path)), 2)
+        assert sent["eth0"] > 1 << 20 and sent["eth1"] > 1 << 20

@@ -92,9 +92,10 @@ def test_a_command_that_is_not_there():
 LAUNCHER = """
 import os, sys
 from nezha import launcher
+from nezha.launcher import hostfile
 command = ["sh", "-c", "echo $$; " + sys.argv[1]]
 extra = {"PYTHON": os.environ.get("PYTHON", "")}
-ranks = (launcher.on_hosts("hostA\\nhostB\\n", "hosts", 0, command, extra, os.getcwd())
+ranks = (launcher.on_hosts(hostfile.parse("hostA\\nhostB\\n"), "hosts", 0, command, extra, os.getcwd())
          if len(sys.argv) > 2 else launcher.on_this_host(2, command, {}))
 sys.exit(launcher.launch(ranks, grace_s=0.2).exit_code)
 """
@@ -230,6 +231,21 @@ def test_bad_hostfile(text):
         hostfile.parse(text)
 
 
+@pytest.mark.parametrize("text, hosts", [
+    ("a,b", [("a", 1), ("b", 1)]),
+    ("a:2, user@b:3", [("a", 2), ("user@b", 3)]),
+    ("fd00::1,[fd00::2]:4", [("fd00::1", 1), ("fd00::2", 4)]),
+])
+def test_list_of_hosts(text, hosts):
+    assert [(host.name, host.slots) for host in hostfile.listed(text)] == hosts
+
+
+@pytest.mark.parametrize("text", ["", "a,,b", "a:", ":2", "a:0", "a:x", "a,a", "-oProxyCommand=evil"])
+def test_bad_list_of_hosts(text):
+    with pytest.raises(launcher.LaunchError):
+        hostfile.listed(text)
+
+
 def test_a_port_for_the_store_is_given_to_nobody_else():
     port = placement.free_port()
     with socket.socket() as other, pytest.raises(OSError):
@@ -260,15 +276,15 @@ def test_ranks_on_an_address_of_this_host_need_no_ssh(monkeypatch, tmp_path):
     (tmp_path / "ssh").write_text("#!/bin/sh\nexit 9\n")
     (tmp_path / "ssh").chmod(0o755)
     out = io.BytesIO()
-    ranks = launcher.on_hosts("127.0.0.9 slots=2\n", "hosts", 0, ["sh", "-c", "echo $MASTER_ADDR"], {},
-                              "/")
+    ranks = launcher.on_hosts(hostfile.parse("127.0.0.9 slots=2\n"), "hosts", 0,
+                              ["sh", "-c", "echo $MASTER_ADDR"], {}, "/")
     assert launcher.launch(ranks, out=out).exit_code == 0
     assert sorted(out.getvalue().splitlines()) == [b"[0] 127.0.0.9", b"[1] 127.0.0.9"]
 
 
 def test_rank_0_must_be_reachable():
     with pytest.raises(launcher.LaunchError, match="cannot reach"):
-        launcher.on_hosts("localhost\nother\n", "hosts", 0, ["true"], {}, "/")
+        launcher.on_hosts(hostfile.parse("localhost\nother\n"), "hosts", 0, ["true"], {}, "/")
 
 
 @pytest.fixture
@@ -285,7 +301,7 @@ def fake_ssh(tmp_path, monkeypatch):
 
 def over_ssh(script, tmp_path, hosts="hostA slots=2\nhostB\n", env=None):
     out, err = io.BytesIO(), io.BytesIO()
-    ranks = launcher.on_hosts(hosts, "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
+    ranks = launcher.on_hosts(hostfile.parse(hosts), "hosts", 0, ["sh", "-c", script, "x", "it's $HOME"],
                               env or {}, str(tmp_path), master_port=29500)
     outcome = launcher.launch(ranks, grace_s=0.2, out=out, err=err)
     return outcome, sorted(out.getvalue().decode().splitlines()), err.getvalue().decode()
@@ -352,10 +368,11 @@ def test_a_program_is_looked_for_where_this_host_finds_it(fake_ssh, tmp_path, mo
     there = "/usr/bin:/bin"
     (tmp_path / "ssh").write_text((tmp_path / "ssh").read_text().replace('PATH="$PATH"', f"PATH={there}"))
     out = io.BytesIO()
-    ranks = launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {}, str(tmp_path), master_port=29500)
+    hosts = hostfile.parse("hostA\n")
+    ranks = launcher.on_hosts(hosts, "hosts", 0, ["mine"], {}, str(tmp_path), master_port=29500)
     assert launcher.launch(ranks, out=out).exit_code == 0
     assert out.getvalue().decode() == f"[0] found, and the path goes on: {there}\n"
-    asked = launcher.on_hosts("hostA\n", "hosts", 0, ["mine"], {"PATH": there}, str(tmp_path))
+    asked = launcher.on_hosts(hosts, "hosts", 0, ["mine"], {"PATH": there}, str(tmp_path))
     assert launcher.launch(asked, err=io.BytesIO()).exit_code == 127  # the user's PATH is the user's
 
 

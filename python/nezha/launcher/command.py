@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, List, Mapping, NamedTuple, NoReturn, Sequence
 
 from ..files import explained, read_text, whole_file
+from . import hostfile
 from .errors import LaunchError
 from .placement import Rank, on_hosts, on_this_host, variables
 from .watch import Outcome, launch
@@ -31,8 +32,9 @@ ranks, which start with them ignored.
 _EXAMPLES = """examples:
   nezha run -n 4 python train.py
   nezha run -n 2 --env NEZHA_POLICY=table -- python train.py --epochs 3
-  nezha run --hosts hosts.txt python train.py     (lines: HOST slots=N; through ssh, without
-                                                   passwords, same folders on every host)
+  nezha run -H node1:2,node2:2 python train.py    (through ssh, without passwords, same folders on
+                                                   every host)
+  nezha run --hosts hosts.txt python train.py     (lines: HOST slots=N)
 """
 
 
@@ -71,15 +73,17 @@ def _parsed(words: Sequence[str], places: Sequence[Place]) -> argparse.Namespace
     add = parser.add_argument
     add("-n", "--ranks", type=_number("of 1 or more", 1 << 30), metavar="N",
         help="how many (default: one per node or slot of where they run, else 1)")
-    add("--hosts", type=Path, metavar="FILE", help="host file")
+    add("-H", dest="host_list", metavar="HOST[:N],...",
+        help="hosts, and how many ranks each gets (default: 1)")
+    add("--hosts", type=Path, metavar="FILE", help="the same in a file: lines of HOST slots=N")
     for place in places:
         add(place.option, dest=place.option, metavar="NAME", help=place.help)
     add("--env", "-x", action="append", default=[], metavar="NAME[=VALUE]",
         help="a variable for every rank; without a value: this process's. Other hosts otherwise get only "
              "NEZHA_*, and look for COMMAND first where this host finds it")
-    add("--chdir", metavar="FOLDER", help="with --hosts: where to start (default: this directory)")
+    add("--chdir", metavar="FOLDER", help="on hosts: where to start (default: this directory)")
     add("--master-port", type=_number("from 1 to 65535", 65535), metavar="PORT",
-        help="with --hosts: where the ranks meet")
+        help="on hosts: where the ranks meet")
     add("--grace", type=_seconds, default=3.0, metavar="S",
         help="seconds for the other ranks after the first failure (default: 3)")
     add("--json", nargs="?", const="-", metavar="=FILE",
@@ -132,23 +136,32 @@ def _run(given: argparse.Namespace, places: Sequence[Place]) -> int:
 
 def _placed(given: argparse.Namespace, places: Sequence[Place]) -> List[Rank]:
     elsewhere = [each for each in places if getattr(given, each.option) is not None]
-    chosen = [each.option for each in elsewhere] + (["--hosts"] if given.hosts is not None else [])
+    on_others = [("--hosts", given.hosts), ("-H", given.host_list)]
+    chosen = [each.option for each in elsewhere]
+    chosen += [name for name, value in on_others if value is not None]
     env = variables(given.env)
     if len(chosen) > 1:
         raise LaunchError(f"{' and '.join(chosen)} exclude each other")
-    if given.hosts is None and (given.chdir is not None or given.master_port is not None):
-        raise LaunchError("--chdir and --master-port belong to --hosts")
+    is_on_hosts = given.hosts is not None or given.host_list is not None
+    if not is_on_hosts and (given.chdir is not None or given.master_port is not None):
+        raise LaunchError("--chdir and --master-port belong to --hosts and -H")
     if elsewhere:
         place = elsewhere[0]
         return place.ranks(getattr(given, place.option), given.ranks or 0, given.command, env)
-    if given.hosts is None:
+    if not is_on_hosts:
         return on_this_host(given.ranks or 1, given.command, env)
+    source = "-H" if given.hosts is None else str(given.hosts)
+    return on_hosts(_hosts(given), source, given.ranks or 0, given.command, env,
+                    given.chdir or os.getcwd(), given.master_port)
+
+
+def _hosts(given: argparse.Namespace) -> List[hostfile.Host]:
+    if given.hosts is None:
+        return hostfile.listed(given.host_list)
     try:
-        text = read_text(given.hosts)
+        return hostfile.parse(read_text(given.hosts), str(given.hosts))
     except (OSError, UnicodeDecodeError) as error:
         raise LaunchError(f"--hosts {given.hosts}: {error}") from error
-    return on_hosts(text, str(given.hosts), given.ranks or 0, given.command, env,
-                    given.chdir or os.getcwd(), given.master_port)
 
 
 def _write(document: Any, target: str) -> None:

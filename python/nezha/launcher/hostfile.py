@@ -1,4 +1,5 @@
-"""Host files: one host a line, as `HOST` or `HOST slots=N`; `#` begins a comment. Pure."""
+"""Host files, one host a line as `HOST` or `HOST slots=N`, where `#` begins a comment; and lists of
+hosts, as `HOST,HOST:N`. Pure."""
 
 from __future__ import annotations
 
@@ -37,6 +38,21 @@ def parse(text: str, source: str = "host file") -> List[Host]:
     if not hosts:
         raise LaunchError(f"{source}: there is no host in it")
     return hosts
+
+
+def listed(text: str, source: str = "-H") -> List[Host]:
+    """The hosts of a list with commas, in order. Raises LaunchError naming what cannot be read."""
+    items = [item.strip() for item in text.split(",")]
+    lines = []
+    for item in items:
+        name, colon, slots = item.rpartition(":")
+        # With more colons it is an IPv6 address.
+        has_slots = bool(colon) and (":" not in name or name.endswith("]"))
+        name = name if has_slots else item
+        if not name or (has_slots and not slots):
+            raise LaunchError(f"{source} {text}: {item!r} is no host; write HOST,HOST:N")
+        lines.append(f"{name.strip('[]')} slots={slots}" if has_slots else name.strip("[]"))
+    return parse("\n".join(lines), f"{source} {text}")
 
 
 def _slots(words: List[str], where: str) -> int:

@@ -60,11 +60,11 @@ def on_this_host(count: int, command: Sequence[str], extra: Mapping[str, str]) -
     return ranks
 
 
-def on_hosts(text: str, source: str, count: int, command: Sequence[str],
+def on_hosts(named: List[hostfile.Host], source: str, count: int, command: Sequence[str],
              extra: Mapping[str, str], directory: str,
              master_port: Optional[int] = None) -> List[Rank]:
-    """Ranks on the hosts of a host file; count = 0: every slot. They start in `directory`."""
-    places = hostfile.assign(hostfile.parse(text, source), count)
+    """Ranks on the hosts that `source` names; count = 0: every slot. They start in `directory`."""
+    places = hostfile.assign(named, count)
     extra = {**extra, **job_key.environment(extra)}
     hosts = [host for host, _ in places]
     first = hosts[0].address

@@ -15,12 +15,15 @@ SOURCES := $(shell find src modules include python -type f ! -name '*.pyc' ! -na
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # one at a time, from left to right: all install into the same environment
-.PHONY: help install demo test test-long test-rdma faults soak upstream bench-peers lab-clean clean
+.PHONY: help install wheel demo test test-long test-rdma faults soak upstream bench-peers lab-clean clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 install: $(INSTALLED)  ## The command, as .venv/bin/nezha
+
+wheel: $(PRODUCT)  ## A wheel that needs no compiler where it is installed: dist/
+	@tools/wheel.sh
 
 demo: $(DEMO) $(INSTALLED)  ## Two rails at work in a lab on this machine: table, picture, a training
 	@$(VENV)/bin/nezha demo

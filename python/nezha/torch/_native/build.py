@@ -1,8 +1,9 @@
-"""Building and finding the compiled part, on the user's machine.
+"""Building and finding the compiled part.
 
-It is bound to one version of torch and of Python, so it is compiled where it is used, into the user's
-cache directory, and found there afterwards without being asked for. It is code that runs as this user, so
-it is loaded only from folders that nobody else can write to (trust.py).
+It is bound to one version of torch and of Python. Wheels have it for one version of torch, beside this
+file; elsewhere it is compiled where it is used, into the user's cache directory, and found there
+afterwards without being asked for. It is code that runs as this user, so it is loaded only from folders
+that nobody else can write to (files.py).
 """
 
 from __future__ import annotations
@@ -28,9 +29,17 @@ _MODULE = "nezha_torch_bridge"
 def cache_directory() -> Path:
     """Where the compiled part for this torch, Python and source lies."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(root) / "nezha" / "torch" / _key(torch.__version__)
+
+
+def _package_directory() -> Path:
+    """Where it lies in a wheel. Builds of torch for different devices have one interface."""
+    return _SOURCE.parent / "built" / _key(torch.__version__.partition("+")[0])
+
+
+def _key(version: str) -> str:
     source = hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest()[:12]
-    python = sys.implementation.cache_tag
-    return Path(root) / "nezha" / "torch" / f"{torch.__version__}-{python}-{source}"
+    return f"{version}-{sys.implementation.cache_tag}-{source}"
 
 
 def _folders(directory: Path) -> List[Path]:
@@ -56,15 +65,31 @@ def build_native(verbose: bool = False) -> Path:
     this process and in later ones, use it. Returns the file; raises RuntimeError with the
     compiler's words, and nezha.InvalidArgument where the folder is another user's or open to others.
     """
-    from torch.utils import cpp_extension
-
     directory = cache_directory()
     for folder in _folders(directory):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_trusted(directory)
+    path = _compile(directory, verbose)
+    loaded.cache_clear()
+    return path
+
+
+def build_into_package() -> Path:
+    """The same for a wheel (tools/wheel.sh): into this package, which is being put together."""
+    directory = _package_directory()
+    directory.mkdir(parents=True)
+    path = _compile(directory, False)
+    for left in directory.iterdir():
+        if left != path:
+            left.unlink()
+    return path
+
+
+def _compile(directory: Path, verbose: bool) -> Path:
+    from torch.utils import cpp_extension
+
     cpp_extension.load(name=_MODULE, sources=[str(_SOURCE)], build_directory=str(directory),
                        extra_cflags=["-O2"], verbose=verbose, is_python_module=True)
-    loaded.cache_clear()
     path = directory / f"{_MODULE}.so"
     path.chmod(0o755)  # whatever the umask
     return path
@@ -72,18 +97,22 @@ def build_native(verbose: bool = False) -> Path:
 
 @functools.lru_cache(maxsize=None)
 def loaded() -> Optional[Any]:
-    """The compiled part, where it was built; NEZHA_TORCH_NATIVE=0 leaves it unused.
+    """The compiled part, where it came with the wheel or was built; NEZHA_TORCH_NATIVE=0: unused.
 
     Raises nezha.InvalidArgument where another user could have put it there.
     """
     if os.environ.get("NEZHA_TORCH_NATIVE") == "0":
         return None
-    path = cache_directory() / f"{_MODULE}.so"
+    path = _package_directory() / f"{_MODULE}.so"
+    is_packaged = path.exists()
+    if not is_packaged:
+        path = cache_directory() / f"{_MODULE}.so"
     if not path.exists():
         return None
     if _MODULE in sys.modules:
         return sys.modules[_MODULE]
-    _check_trusted(path.parent)
+    if not is_packaged:
+        _check_trusted(path.parent)
     specification = importlib.util.spec_from_file_location(_MODULE, path)
     if specification is None or specification.loader is None:
         return None

@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     from .communicator import Communicator
     from ._logging import log_to_python
     from ._startup.init import init
+    from ._waiting import wait_all, wait_any
 
     __version__: str
 
 __all__ = [
     "Aborted", "Communicator", "Error", "Exhausted", "Internal", "InvalidArgument", "Mismatch",
     "PeerLost", "TimedOut", "Unsupported", "WaitTimedOut", "Work", "__version__", "init",
-    "log_to_python",
+    "log_to_python", "wait_all", "wait_any",
 ]
 
 # Loaded on first use: the lab and the command's help need no native module.
 _LAZY = {"Communicator": "communicator", "Work": "communicator", "init": "_startup.init",
-         "log_to_python": "_logging"}
+         "log_to_python": "_logging", "wait_all": "_waiting", "wait_any": "_waiting"}
 
 
 def __getattr__(name: str) -> Any:

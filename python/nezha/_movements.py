@@ -217,3 +217,15 @@ class Movements:
         Work.source says whose message it was, when it is complete.
         """
         return self._native.recv(x, source, tag, timeout, async_op)
+
+    def sendrecv(self, x: Any, destination: int, out: Array, source: Optional[int] = None, tag: int = 0,
+                 *, timeout: Optional[float] = None) -> Array:
+        """Sends x to rank `destination` while it receives a message of rank `source` into out.
+
+        Neither waits for the other, so that ranks may send in circles. x and out may differ in size and
+        dtype, and share no memory. Returns out.
+        """
+        sending = self.send(x, destination, tag, timeout=timeout, async_op=True)
+        self.recv(out, source, tag, timeout=timeout)
+        sending.wait()
+        return out

@@ -1,4 +1,4 @@
-from typing import Any, Generic, Optional, Sequence, TypeVar
+from typing import Any, Generator, Generic, Optional, Sequence, TypeVar
 
 Result = TypeVar("Result", covariant=True)
 
@@ -8,6 +8,7 @@ class Work(Generic[Result]):
     def test(self) -> bool: ...
     def wait(self, timeout: Optional[float] = None) -> Result: ...
     def abort(self) -> None: ...
+    def __await__(self) -> Generator[Any, None, Result]: ...
 
 class Communicator:
     rank: int

@@ -5,15 +5,19 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import warnings
 import weakref
-from typing import Any, Dict, List, Literal, Optional, Sequence, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, Optional, Sequence, Union, cast, overload
 
 from . import _native, _final_stats
 from ._native import Work
-from ._movements import Movements
+from ._objects import Objects
 from ._literals import Topic
 from ._reductions import Reductions
 from .errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from ._statistics import Rail, Stats, Stragglers
 
 # How long the end of the interpreter waits for operations that nobody waited for.
 _EXIT_SECONDS = 2.0
@@ -30,11 +34,11 @@ def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
     return Communicator(native)
 
 
-class Communicator(Reductions, Movements):
+class Communicator(Reductions, Objects):
     """Ordered ranks that call the same operations in the same order.
 
-    Made by nezha.init(), split() or create(). May be used by several threads, as long as all ranks start
-    their operations in the same order. As a context manager it is closed at the end of the block,
+    Made by nezha.init(), split() or create_group(). May be used by several threads, as long as all ranks
+    start their operations in the same order. As a context manager it is closed at the end of the block,
     and aborted when the block is left by an exception, so that the other ranks do not wait.
 
     Arrays: NumPy (bfloat16 of ml_dtypes included), torch CPU tensors, and anything with the buffer
@@ -67,19 +71,24 @@ class Communicator(Reductions, Movements):
         """Returns when every rank has called it."""
         return self._native.barrier(timeout, async_op)
 
-    def group(self, *, timeout: Optional[float] = None, async_op: bool = False) -> "Group":
+    def batch(self, *, timeout: Optional[float] = None, async_op: bool = False) -> "Batch":
         """Starts the operations of a block together, so that short ones overlap.
 
-            with comm.group() as group:
+            with comm.batch() as batch:
                 comm.all_reduce(a)
                 comm.broadcast(b)
 
-        Results are there when the block is left; with async_op, when group.work says so. An exception
+        Results are there when the block is left; with async_op, when batch.work says so. An exception
         in the block forgets its operations. The operations belong to the thread that runs the block.
 
         timeout: for operations that have none of their own.
         """
-        return Group(self._native, timeout, async_op)
+        return Batch(self._native, timeout, async_op)
+
+    def group(self, *, timeout: Optional[float] = None, async_op: bool = False) -> "Batch":
+        """The old name of batch(), which goes with version 0.3."""
+        _is_renamed("group", "batch")
+        return self.batch(timeout=timeout, async_op=async_op)
 
     def split(self, color: Optional[int], key: int = 0) -> Optional["Communicator"]:
         """The communicator of the ranks that passed the same color, ordered by (key, rank).
@@ -90,7 +99,7 @@ class Communicator(Reductions, Movements):
         child = self._native.split(-1 if color is None else color, key)
         return None if child is None else Communicator(child)
 
-    def create(self, ranks: Sequence[int], name: str = "") -> "Communicator":
+    def create_group(self, ranks: Sequence[int], name: str = "") -> "Communicator":
         """The communicator of `ranks` of this one, in that order.
 
         Collective over those ranks only, and without a message: all of them pass the same ranks and
@@ -98,9 +107,14 @@ class Communicator(Reductions, Movements):
         Raises InvalidArgument where this rank is not among them.
         """
         if len(ranks) == 0:
-            raise InvalidArgument("create: ranks is empty: pass those of the new communicator, this rank "
-                                  "among them")
+            raise InvalidArgument("create_group: ranks is empty: pass those of the new communicator, "
+                                  "this rank among them")
         return Communicator(self._native.create(ranks, name))
+
+    def create(self, ranks: Sequence[int], name: str = "") -> "Communicator":
+        """The old name of create_group(), which goes with version 0.3."""
+        _is_renamed("create", "create_group")
+        return self.create_group(ranks, name)
 
     def shrink(self, *, timeout: Optional[float] = None) -> "Communicator":
         """The communicator of the ranks that are left, in their order.
@@ -158,14 +172,14 @@ class Communicator(Reductions, Movements):
         """Whether close() was called."""
         return self._native.closed
 
-    def rails(self) -> List[Dict[str, Any]]:
+    def rails(self) -> List[Rail]:
         """This rank's rails: name, address, peers, rate, bytes, state; keys: docs/statistics.md."""
-        rails: List[Dict[str, Any]] = self.describe("rails")["rails"]
+        rails: List[Rail] = self.describe("rails")["rails"]
         return rails
 
-    def stats(self) -> Dict[str, Any]:
+    def stats(self) -> Stats:
         """Counters of operations, frames, system calls and more; keys: docs/statistics.md."""
-        return self.describe("stats")
+        return cast("Stats", self.describe("stats"))
 
     def flight(self) -> Dict[str, Any]:
         """What this rank did last, in all its communicators: docs/debugging.md has the format."""
@@ -179,7 +193,7 @@ class Communicator(Reductions, Movements):
         """
         return self._native.dump_flight(None if path is None else os.fspath(path))
 
-    def stragglers(self) -> Dict[str, Any]:
+    def stragglers(self) -> Stragglers:
         """Who is absent from the oldest operation that is open here, and what each rank did last.
 
         For another thread while one waits, or with async_op. Keys: "operation" (None: none is open),
@@ -187,7 +201,7 @@ class Communicator(Reductions, Movements):
         "called", "heard_s_ago", "last" (its oldest open operation, else its last one), "open",
         "waits_for_global_rank". At most a second old.
         """
-        return self.describe("stragglers")
+        return cast("Stragglers", self.describe("stragglers"))
 
     def table(self) -> Dict[str, Any]:
         """What the balancing policy has learned; load_table() restores it."""
@@ -224,8 +238,8 @@ class Communicator(Reductions, Movements):
         return f"<nezha.Communicator rank {self.rank} of {self.world_size}{state}>"
 
 
-class Group:
-    """Operations that start together: see Communicator.group()."""
+class Batch:
+    """Operations that start together: see Communicator.batch()."""
 
     def __init__(self, native: _native.Communicator, timeout: Optional[float],
                  async_op: bool) -> None:
@@ -234,7 +248,7 @@ class Group:
         # their results.
         self.work: Optional[Work[List[Any]]] = None
 
-    def __enter__(self) -> "Group":
+    def __enter__(self) -> "Batch":
         self._native.group_begin()
         return self
 
@@ -243,6 +257,11 @@ class Group:
             self._native.group_cancel()
         else:
             self.work = self._native.group_end(self._timeout, self._async_op)
+
+
+def _is_renamed(old: str, new: str) -> None:
+    warnings.warn(f"Communicator.{old}() is now {new}(); the old name goes with version 0.3",
+                  DeprecationWarning, stacklevel=3)
 
 
 def _close_all() -> None:

@@ -53,6 +53,7 @@ class Operation {
   bool wait_quietly(double timeout_s);
   // The rank whose message a completed receive took; -1 otherwise.
   int source() const { return source_; }
+  bool has_failed() const { return failure_ != nullptr; }
   // Raises if the operation failed. Only when it has completed.
   void outcome() const;
   void abort();

@@ -47,8 +47,17 @@ nb::object Work::wait(std::optional<double> timeout_s) {
   return operation_->result;
 }
 
+std::string Work::describe() {
+  const char* state = "running";
+  if (operation_->poll()) state = operation_->has_failed() ? "failed" : "completed";
+  return std::string("<nezha.Work ") + operation_->name() + ", " + state + ">";
+}
+
 void bind_work(nb::module_& module) {
-  nb::class_<Work>(module, "Work", nb::is_generic())
+  nb::class_<Work>(module, "Work", nb::is_generic(),
+                   "An operation that was started with async_op=True. Its buffers belong to the "
+                   "operation until it has completed. Under asyncio, `await work` is its wait(). "
+                   "nezha.wait_all and wait_any wait for several.")
       .def("test", &Work::test,
            "True when the operation has completed; raises its error if it failed.")
       .def("wait", &Work::wait, "timeout"_a = nb::none(),
@@ -57,7 +66,11 @@ void bind_work(nb::module_& module) {
       .def_prop_ro("source", &Work::source,
                    "The rank whose message a completed recv took; -1 otherwise.")
       .def("abort", &Work::abort,
-           "Fails the operation and its communicator, on every rank, with Aborted.");
+           "Fails the operation and its communicator, on every rank, with Aborted.")
+      .def("__await__", [](nb::handle self) {
+        return nb::module_::import_("nezha._waiting").attr("awaited")(self);
+      })
+      .def("__repr__", &Work::describe);
 }
 
 }  // namespace nezha::python

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "operation.h"
@@ -23,6 +24,8 @@ class Work {
   nanobind::object wait(std::optional<double> timeout_s);
   void abort() { operation_->abort(); }
   int source() const { return operation_->source(); }
+  // Such as <nezha.Work all_reduce, running>.
+  std::string describe();
 
  private:
   std::shared_ptr<Operation> operation_;

@@ -125,7 +125,7 @@ class Rank:
         "aborter" another thread aborts it at "at". Answers when it "called", when the last call
         "began", how it ended ("error"), and the seconds that close() took ("closed")."""
         rank, world = self._comm.rank, self._comm.world_size
-        comm = self._comm.create(list(range(world)), command["name"])
+        comm = self._comm.create_group(list(range(world)), command["name"])
         called: List[float] = []
 
         def call() -> None:

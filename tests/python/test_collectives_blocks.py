@@ -99,11 +99,11 @@ def test_messages(world):
 def test_groups(world, async_op):
     def body(comm):
         arrays = [numpy.full(100, float(i)) for i in range(12)]
-        with comm.group(async_op=async_op) as group:
+        with comm.batch(async_op=async_op) as batch:
             for x in arrays:
                 assert comm.all_reduce(x) is x
             gathered = comm.all_gather(numpy.array([comm.rank]))
-        results = group.work.wait()
+        results = batch.work.wait()
         assert results[0] is arrays[0] and results[-1] is gathered
         assert [x[0] for x in arrays] == [RANKS * i for i in range(12)]
         return gathered.ravel().tolist()
@@ -114,12 +114,12 @@ def test_groups(world, async_op):
 def test_an_exception_forgets_the_group(world):
     def body(comm):
         with pytest.raises(KeyError):
-            with comm.group():
+            with comm.batch():
                 if comm.rank == 0:
                     comm.barrier()
                 raise KeyError
         with pytest.raises(nezha.InvalidArgument, match="async_op"):
-            with comm.group():
+            with comm.batch():
                 comm.barrier(async_op=True)
         return comm.all_reduce(numpy.ones(1))[0]
 
@@ -130,7 +130,7 @@ def test_create_needs_its_members_only(world):
     def body(comm):
         if comm.rank == 1:
             return None
-        with comm.create([2, 0], "pair") as pair:
+        with comm.create_group([2, 0], "pair") as pair:
             return pair.rank, pair.all_gather(numpy.array([comm.rank])).ravel().tolist()
 
     assert world(RANKS, body) == [(1, [2, 0]), None, (0, [2, 0])]
@@ -183,7 +183,7 @@ def test_torch_tensors(world):
     (lambda comm, x: comm.all_to_all_v(x, [8], [9], out=x.copy()), "out has 8 elements"),
     (lambda comm, x: comm.send(x, 1), "destination"),
     (lambda comm, x: comm.recv(x, -3), "source"),
-    (lambda comm, x: comm.create([1]), "rank 1"),
+    (lambda comm, x: comm.create_group([1]), "rank 1"),
 ])
 def test_bad_calls_are_refused_and_harmless(call, words):
     with nezha.init() as comm:

@@ -118,7 +118,7 @@ def test_communicators_beside_an_aggregation_node(world, tmp_path, monkeypatch):
     monkeypatch.setenv("NEZHA_AGGREGATOR_JOB_KEY", answer["job_key"])
 
     def body(comm):
-        with comm.create([0, 1], "pair") as pair, comm.split(0) as part:
+        with comm.create_group([0, 1], "pair") as pair, comm.split(0) as part:
             return [int(each.all_reduce(numpy.array([1]))[0]) for each in (pair, part, comm)]
 
     assert world(2, body, rails="lo", config={"shm": "off"}) == [[2, 2, 2]] * 2
@@ -127,8 +127,8 @@ def test_communicators_beside_an_aggregation_node(world, tmp_path, monkeypatch):
 
 def test_a_communicator_of_nobody():
     with nezha.init() as comm:
-        with pytest.raises(nezha.InvalidArgument, match="create: ranks is empty"):
-            comm.create([])
+        with pytest.raises(nezha.InvalidArgument, match="create_group: ranks is empty"):
+            comm.create_group([])
 
 
 def test_closing_waits_for_another_thread_s_call_before_it_aborts(world):

@@ -64,7 +64,7 @@ def test_errors_can_be_pickled():
     (lambda comm, x: comm.send(x, None), "destination is None: it must be an int, a rank"),
     (lambda comm, x: comm.recv(x, 0, tag=1.5), "tag is 1.5: it must be an int"),
     (lambda comm, x: comm.split("red"), "color is 'red': it must be an int, or None"),
-    (lambda comm, x: comm.create(["0"]), "ranks is ['0']: it must be a sequence of ints"),
+    (lambda comm, x: comm.create_group(["0"]), "ranks is ['0']: it must be a sequence of ints"),
     (lambda comm, x: comm.shrink(timeout=x), "timeout is array([1., 1., 1., 1.]): it must be a number"),
 ])
 def test_an_argument_of_a_wrong_type_is_named(call, words):

@@ -11,13 +11,13 @@ import pytest
 
 import nezha
 from conftest import run_threads
-from nezha.communicator import Group
+from nezha.communicator import Batch
 
 _FAR_S = 60.0  # every deadline; a call that does not hear signals ends there
 
 
 def _grouped(comm):
-    with comm.group():
+    with comm.batch():
         comm.all_reduce(numpy.ones(3))
 
 
@@ -35,41 +35,51 @@ def _close(comm):
 _WAITS = {
     "init": lambda comm: nezha.init(1, 2, "tcp://127.0.0.1:1", timeout=_FAR_S),
     "Communicator.__exit__": _left_with_work,
+    "wait_all": lambda comm: nezha.wait_all([comm.barrier(async_op=True)]),
+    "wait_any": lambda comm: nezha.wait_any([comm.barrier(async_op=True)]),
     "Communicator.all_gather": lambda comm: comm.all_gather(numpy.ones(3)),
     "Communicator.all_gather_v": lambda comm: comm.all_gather_v(numpy.ones(3), counts=[3, 3]),
+    "Communicator.all_gather_object": lambda comm: comm.all_gather_object(1),
     "Communicator.all_reduce": lambda comm: comm.all_reduce(numpy.ones(3)),
     "Communicator.all_to_all": lambda comm: comm.all_to_all(numpy.ones(4)),
     "Communicator.all_to_all_v": lambda comm: comm.all_to_all_v(numpy.ones(4), [2, 2],
                                                                 receive_counts=[2, 2]),
     "Communicator.barrier": lambda comm: comm.barrier(),
     "Communicator.broadcast": lambda comm: comm.broadcast(numpy.ones(3), root=1),
+    "Communicator.broadcast_object": lambda comm: comm.broadcast_object(root=1),
     "Communicator.close": _close,
     "Communicator.gather": lambda comm: comm.gather(numpy.ones(3), root=0),
+    "Communicator.gather_object": lambda comm: comm.gather_object(1),
     "Communicator.recv": lambda comm: comm.recv(numpy.ones(3), 1),
+    "Communicator.recv_object": lambda comm: comm.recv_object(1),
     "Communicator.reduce": lambda comm: comm.reduce(numpy.ones(3), root=0),
     "Communicator.reduce_scatter": lambda comm: comm.reduce_scatter(numpy.ones(4)),
     "Communicator.reduce_scatter_v": lambda comm: comm.reduce_scatter_v(numpy.ones(4), counts=[2, 2]),
     "Communicator.scatter": lambda comm: comm.scatter(None, root=1, out=numpy.ones(3)),
+    "Communicator.scatter_object": lambda comm: comm.scatter_object(root=1),
     "Communicator.send": lambda comm: comm.send(numpy.ones(1 << 22), 1),
+    "Communicator.send_object": lambda comm: comm.send_object("x" * (1 << 25), 1),
+    "Communicator.sendrecv": lambda comm: comm.sendrecv(numpy.ones(3), 1, numpy.ones(3), 1),
     "Communicator.shrink": lambda comm: comm.shrink(),
     "Communicator.split": lambda comm: comm.split(0),
-    "Group.__exit__": _grouped,
+    "Batch.__exit__": _grouped,
     "Work.wait": lambda comm: comm.barrier(async_op=True).wait(),
 }
 
 _RETURNS_AT_ONCE = {
     "log_to_python",
-    "Communicator.abort", "Communicator.closed", "Communicator.config", "Communicator.create",
-    "Communicator.describe", "Communicator.dump_flight", "Communicator.flight", "Communicator.group",
+    "Communicator.abort", "Communicator.batch", "Communicator.closed", "Communicator.config",
+    "Communicator.create", "Communicator.create_group", "Communicator.describe",
+    "Communicator.dump_flight", "Communicator.flight", "Communicator.group",
     "Communicator.load_table", "Communicator.rails", "Communicator.stats", "Communicator.stragglers",
     "Communicator.table", "Communicator.__enter__",
-    "Group.__enter__", "Work.abort", "Work.source", "Work.test",
+    "Batch.__enter__", "Work.abort", "Work.source", "Work.test",
 }
 
 
 def _calls():
     found = {name for name in nezha.__all__ if inspect.isfunction(getattr(nezha, name))}
-    for kind in (nezha.Communicator, Group, nezha.Work):
+    for kind in (nezha.Communicator, Batch, nezha.Work):
         names = {name for name in dir(kind) if not name.startswith("_")}
         names |= {"__enter__", "__exit__"} & set(dir(kind))
         found |= {f"{kind.__name__}.{name}" for name in names}

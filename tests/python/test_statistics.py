@@ -3,13 +3,14 @@
 import json
 import re
 import threading
+import typing
 from pathlib import Path
 
 import numpy
 import pytest
 
 import nezha
-from nezha import _native
+from nezha import _native, _statistics
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -69,6 +70,26 @@ def asked(world):
             work.wait()
 
     return world(2, body, policy="table")[0]
+
+
+def declared(kind):
+    """The keys of a typed dictionary and of those in it, as the page writes them."""
+    found = set()
+    for name, type_ in typing.get_type_hints(kind).items():
+        found.add(name)
+        inner = typing.get_args(type_)[0] if typing.get_origin(type_) is list else type_
+        mark = "[]" if inner is not type_ else ""
+        if typing.is_typeddict(inner) if hasattr(typing, "is_typeddict") else hasattr(inner, "__total__"):
+            found |= {f"{name}{mark}.{key}" for key in declared(inner)}
+    return found
+
+
+def test_what_type_checkers_see():
+    pages = documented()
+    inside = pages["aggregation"]
+    assert declared(_statistics.Stats) == pages["stats"] | {f"aggregation.{key}" for key in inside}
+    assert {f"rails[].{key}" for key in declared(_statistics.Rail)} == pages["rails"] - {"left_out"}
+    assert declared(_statistics.Stragglers) == without(pages["stragglers"], "operation.")
 
 
 def test_stats(asked):

@@ -56,9 +56,18 @@ def calls(comm: nezha.Communicator, x: NDArray[numpy.float32], wide: NDArray[num
     assert_type(comm.barrier(async_op=True), nezha.Work[None])
     comm.send(x, 1)
     comm.barrier()
-    with comm.group() as group:
+    assert_type(comm.sendrecv(x, 1, wide, 0), NDArray[numpy.float64])
+    assert_type(comm.rails()[0]["peers"][0]["up"], bool)
+    assert_type(comm.stats()["retransmitted"], int)
+    assert_type(nezha.wait_all([comm.all_reduce(x, async_op=True)]), List[NDArray[numpy.float32]])
+
+async def coroutine(comm: nezha.Communicator, x: NDArray[numpy.float32]) -> None:
+    assert_type(await comm.all_reduce(x, async_op=True), NDArray[numpy.float32])
+
+def blocks(comm: nezha.Communicator, x: NDArray[numpy.float32]) -> None:
+    with comm.batch() as batch:
         comm.all_reduce(x)
-    assert_type(group.work, Optional[nezha.Work[List[Any]]])
+    assert_type(batch.work, Optional[nezha.Work[List[Any]]])
 """
 
 BAD = """

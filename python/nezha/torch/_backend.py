@@ -61,7 +61,7 @@ class NezhaBackend(Group, _Base):
         options = opts if opts is not None else make_options(self._name, self._options._timeout)
         above = list(self._options.global_ranks_in_group) or list(range(self._comm.world_size))
         options.global_ranks_in_group = [above[rank] for rank in members]
-        comm = self._comm.create(members, options.group_name)
+        comm = self._comm.create_group(members, options.group_name)
         return _for_torch(NezhaBackend(comm, store, comm.rank, comm.world_size, options, self._name))
 
     def shutdown(self) -> None:

@@ -45,11 +45,11 @@ class Calls:
     def _start_all(self, opts: Any, tensors: Sequence[torch.Tensor], finish: Any,
                    calls: List[Call]) -> Optional[Work]:
         at_once = self._returns_at_once(opts)
-        with self._comm.group(timeout=self._seconds(opts), async_op=at_once) as group:
+        with self._comm.batch(timeout=self._seconds(opts), async_op=at_once) as batch:
             for issue, args, kwargs in calls:
                 issue(*args, **kwargs)
         if at_once:
-            return Work(group.work, tensors, finish)
+            return Work(batch.work, tensors, finish)
         if finish is not None:
             finish()
         return self._handle_of_over(tensors)

@@ -78,4 +78,4 @@ def open_communicator(store: Any, rank: int, world: int, timeout: Any,
     if parent is None:
         return connect(store, rank, world, timeout)
     parent._check_open()
-    return parent._comm.create(list(global_ranks), name)
+    return parent._comm.create_group(list(global_ranks), name)

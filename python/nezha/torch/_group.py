@@ -113,7 +113,7 @@ class Group(Collectives):
     def beside(self, name: str) -> _Twin:
         """The same ranks in an order of operations of their own. All ranks call it, with one name."""
         ranks = list(range(self._comm.world_size))
-        return _Twin(self._comm.create(ranks, name), self._timeout)
+        return _Twin(self._comm.create_group(ranks, name), self._timeout)
 
     def _end(self, why: str) -> None:
         if self._over is None:

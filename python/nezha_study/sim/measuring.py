@@ -189,7 +189,7 @@ def _among(world: Any, ranks: List[int], spec: BenchSpec,
     """What some ranks of `world` measure, while the others wait; nothing on these."""
     samples: List[Sample] = []
     if world.rank in ranks:
-        with world.create(ranks, "calibrate") as members:
+        with world.create_group(ranks, "calibrate") as members:
             samples = measure(members, spec, advance)
     world.barrier(timeout=_PATIENCE_SECONDS)
     return samples

@@ -127,8 +127,8 @@ Result<Rendezvous> meet_under_slurm(const Variables& variables, std::initializer
     return !text_of(variables, name).empty();
   });
   if (list == lists.end()) {
-    return error(Code::invalid_argument, "Slurm's variables are set, but SLURM_NODELIST is not: start with "
-                 "srun, or set MASTER_ADDR and MASTER_PORT");
+    return error(Code::invalid_argument, "Slurm's variables are set, but SLURM_NODELIST is not: start "
+                 "with srun, or set MASTER_ADDR and MASTER_PORT");
   }
   auto host = first_host(text_of(variables, *list));
   if (!host) return host.status();
@@ -196,7 +196,8 @@ Status check_rank(std::optional<int> rank, std::optional<int> world_size) {
   return Status::ok();
 }
 
-Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& launch, int rank, int world_size) {
+Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& launch, int rank,
+                                   int world_size) {
   const std::string store = text_of(variables, "NEZHA_STORE");
   const std::string host = text_of(variables, "MASTER_ADDR");
   const std::string port = text_of(variables, "MASTER_PORT");
@@ -205,8 +206,9 @@ Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& lau
   if (world_size == 1) return Rendezvous{kNobodyToMeet};
   if (launch.launcher == "slurm") {
     if (launch.is_batch_script) {
-      return error(Code::invalid_argument, "SLURM_NTASKS=%d, but srun did not start this process: write srun "
-                   "before the program in the batch script, or pass rank= and world_size=", world_size);
+      return error(Code::invalid_argument, "SLURM_NTASKS=%d, but srun did not start this process: "
+                   "write srun before the program in the batch script, or pass rank= and world_size=",
+                   world_size);
     }
     auto step = slurm_step(variables);
     if (!step) return step.status();
@@ -220,12 +222,15 @@ Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& lau
   }
   const std::string have = !host.empty() ? "MASTER_ADDR=" + host
                            : !port.empty() ? "MASTER_PORT=" + port : "neither";
-  const char* const hint =
-      launch.launcher == "openmpi" ? " (mpirun -x MASTER_ADDR=HOST_OF_RANK_0 -x MASTER_PORT=29500)"
-      : launch.launcher == "pmi" ? " (mpiexec -env MASTER_ADDR HOST_OF_RANK_0 -env MASTER_PORT 29500)" : "";
-  return error(Code::invalid_argument, "rank %d of %d does not know where to meet the others: set MASTER_ADDR "
-               "and MASTER_PORT%s or NEZHA_STORE, or pass store=; %s is set", rank, world_size, hint,
-               have.c_str());
+  const char* hint = "";
+  if (launch.launcher == "openmpi") {
+    hint = " (mpirun -x MASTER_ADDR=HOST_OF_RANK_0 -x MASTER_PORT=29500)";
+  } else if (launch.launcher == "pmi") {
+    hint = " (mpiexec -env MASTER_ADDR HOST_OF_RANK_0 -env MASTER_PORT 29500)";
+  }
+  return error(Code::invalid_argument, "rank %d of %d does not know where to meet the others: set "
+               "MASTER_ADDR and MASTER_PORT%s or NEZHA_STORE, or pass store=; %s is set", rank,
+               world_size, hint, have.c_str());
 }
 
 std::string job_name(const Variables& variables, const Launch& launch) {

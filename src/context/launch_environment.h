@@ -1,9 +1,9 @@
-// What a launcher left in the environment of this process: which rank it is, of how many, where they meet.
+// What a launcher left in the environment of a process: which rank it is, of how many, where they meet.
 //
-// The one place that knows launchers' variables, for C programs (nezha_init_from_environment), for Python and
-// for commands (nezha_query, "launch"). Launchers in order of precedence: RANK and WORLD_SIZE (`nezha run`,
-// torchrun, by hand), Open MPI, PMI (MPICH), Slurm, PMIx. Those of MPI go before Slurm, whose variables in
-// their ranks are those of their daemons.
+// The one place that knows launchers' variables, for C programs (nezha_init_from_environment), for
+// Python and for commands (nezha_query, "launch"). Launchers in order of precedence: RANK and WORLD_SIZE
+// (`nezha run`, torchrun, by hand), Open MPI, PMI (MPICH), Slurm, PMIx. Those of MPI go before Slurm,
+// whose variables in their ranks are those of their daemons.
 //
 // Contract: everything is read through `Variables`, nothing from the machine. Any thread. Errors:
 // `invalid_argument` that names the variable that is missing or wrong, and what to do.
@@ -45,7 +45,8 @@ Result<Launch> find_launch(const Variables& variables);
 // Both are known and fit together.
 Status check_rank(std::optional<int> rank, std::optional<int> world_size);
 // Of a rank whose launch says who it is.
-Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& launch, int rank, int world_size);
+Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& launch, int rank,
+                                   int world_size);
 // A name that the ranks of this start share and those of other starts do not; "" where there is none.
 std::string job_name(const Variables& variables, const Launch& launch);
 // The first host of a Slurm node list: a1 of "a[1-3,07],b".

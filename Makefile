@@ -7,6 +7,7 @@ PYTHON := python3
 SETUP := $(firstword $(shell cksum pyproject.toml tools/setup.sh | cksum))
 PRODUCT := $(STAMPS)/product-$(SETUP)
 DEMO := $(STAMPS)/demo-$(SETUP)
+DOCS := $(STAMPS)/docs-$(SETUP)
 TESTS := $(STAMPS)/tests-$(SETUP)
 INSTALLED := $(STAMPS)/installed
 TORCH := $(STAMPS)/torch
@@ -15,12 +16,15 @@ SOURCES := $(shell find src modules include python -type f ! -name '*.pyc' ! -na
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # one at a time, from left to right: all install into the same environment
-.PHONY: help install wheel demo test test-long test-rdma faults soak upstream bench-peers lab-clean clean
+.PHONY: help install docs wheel demo test test-long test-rdma faults soak upstream bench-peers lab-clean clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1|/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 install: $(INSTALLED)  ## The command, as .venv/bin/nezha
+
+docs: $(DOCS)  ## The site: build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 
 wheel: $(PRODUCT)  ## A wheel that needs no compiler where it is installed: dist/
 	@tools/wheel.sh
@@ -64,7 +68,7 @@ $(STAMPS)/%-$(SETUP):
 	@PYTHON=$(PYTHON) VENV=$(VENV) tools/setup.sh $*
 	@mkdir -p $(STAMPS) && rm -f $(STAMPS)/$*-* && touch $@
 
-$(DEMO) $(TESTS): $(PRODUCT)
+$(DEMO) $(DOCS) $(TESTS): $(PRODUCT)
 
 # Large, and needed by the tests of the torch backend only: without it they are skipped.
 $(TORCH): $(PRODUCT)

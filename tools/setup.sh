@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Brings a machine to where the project can be built (product), shown (demo) or tested (tests): system packages
-# (as root, where apt is) and a Python environment. Quiet when there is nothing to do. Without root it says
-# what is missing and how to get it, and goes on with what pip can supply. It starts no service.
+# Brings a machine to where the project can be built (product), shown (demo), read (docs) or tested (tests):
+# system packages (as root, where apt is) and a Python environment. Quiet when there is nothing to do. Without
+# root it says what is missing and how to get it, and goes on with what pip can supply. It starts no service.
 #
-#   tools/setup.sh product|demo|tests          demo and tests: after product
+#   tools/setup.sh product|demo|docs|tests     the last three: after product
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PURPOSE=$1
@@ -14,7 +14,7 @@ POLICY=/usr/sbin/policy-rc.d
 mkdir -p build
 
 # Lists in pyproject.toml.
-declare -A GROUPS_OF=([product]="requires study" [demo]="demo" [tests]="demo test lint")
+declare -A GROUPS_OF=([product]="requires study" [demo]="demo" [docs]="docs" [tests]="demo test lint docs")
 
 has_command() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
 has_header() { printf '#include <%s>\n' "$1" | c++ -E -x c++ - >/dev/null 2>&1; }
@@ -39,6 +39,7 @@ missing_product() {
 }
 
 missing_demo() { :; }  # Python packages only
+missing_docs() { :; }
 
 missing_tests() {
   has_header gtest/gtest.h || echo "libgtest-dev needed the C++ tests"

@@ -1,6 +1,6 @@
 /* Nezha: collective communication over every network of every node at once.
  *
- * The C API. Every function returns a nezha_code; on failure nezha_last_error() has the sentence for a
+ * The C API. Functions that can fail return a nezha_code; nezha_last_error() then has the sentence for a
  * person, and nezha_last_error_details() what a program can act on (per thread, valid until the
  * thread's next call). Handles are opaque. Structs that may
  * grow begin with `struct_size`, set by the caller to sizeof(the struct).

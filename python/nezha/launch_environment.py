@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from .errors import InvalidArgument
 from .queries import ask
 
 # What the variables of launchers begin with, and those that say where ranks meet.
@@ -56,8 +57,11 @@ def launched(env: Mapping[str, str]) -> Optional[Launched]:
 
 def local_place(env: Mapping[str, str]) -> Tuple[Optional[int], Optional[int]]:
     """(number of this rank among those of its host, how many they are); None: the launcher does not
-    say."""
-    found = _ask(env)
+    say, or what it says makes no rank."""
+    try:
+        found = _ask(env)
+    except InvalidArgument:
+        return None, None
     return (None, None) if found is None else (found["local_rank"], found["local_size"])
 
 

@@ -119,9 +119,10 @@ def c_program(installed, tmp_path_factory) -> Path:
     found = next(installed.rglob("nezha.pc"))
     flags = run("pkg-config", "--cflags", "--libs", "nezha",
                 env={**os.environ, "PKG_CONFIG_PATH": str(found.parent)})
-    assert flags.returncode == 0, flags.stderr
+    assert flags.returncode == 0 and "rpath" not in flags.stdout, flags.stdout + flags.stderr
     program = tmp_path_factory.mktemp("c") / "allreduce"
-    built = run("cc", *STRICT, EXAMPLES / "allreduce.c", *flags.stdout.split(), "-o", program)
+    built = run("cc", *STRICT, EXAMPLES / "allreduce.c", *flags.stdout.split(),
+                f"-Wl,-rpath,{found.parents[1]}", "-o", program)
     assert built.returncode == 0, built.stderr
     return program
 
@@ -173,6 +174,28 @@ def test_c_program_with_cmake(installed, tmp_path):
     built = run("cmake", "--build", tmp_path / "build")
     assert built.returncode == 0, built.stdout + built.stderr
     check_ranks(tmp_path / "build" / "allreduce")
+
+
+def test_c_program_with_debian_packages(installed, tmp_path):
+    for name in ("cpack", "dpkg-deb", "dpkg-shlibdeps"):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
+    made = run("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", "DEB", "-B", tmp_path)
+    assert made.returncode == 0, made.stdout + made.stderr
+    packages = {path.name.partition("_")[0]: path for path in tmp_path.glob("*.deb")}
+    assert set(packages) == {"libnezha0", "libnezha-dev"}
+    needs = run("dpkg-deb", "-f", packages["libnezha0"], "Depends").stdout
+    assert "libssl3" in needs and "libc6" in needs and "gtest" not in needs, needs
+    root = tmp_path / "root"
+    for package in packages.values():
+        assert run("dpkg-deb", "-x", package, root).returncode == 0
+    library = next(root.rglob("libnezha.so")).parent
+    assert {path.name for path in library.glob("libnezha_*.so")} >= {"libnezha_protection.so"}
+    program = tmp_path / "allreduce"
+    built = run("cc", *STRICT, EXAMPLES / "allreduce.c", f"-I{root}/usr/include", f"-L{library}",
+                "-lnezha", f"-Wl,-rpath,{library}", "-o", program)
+    assert built.returncode == 0, built.stderr
+    check_ranks(program)
 
 
 def test_examples_of_the_readme_need_nothing_beside_the_product():

@@ -112,6 +112,7 @@ def test_half_a_rank_is_refused_by_commands_too():
 @pytest.mark.parametrize("env, place", [
     ({}, (None, None)),
     ({"LOCAL_RANK": "1"}, (None, None)),  # of nothing
+    ({"RANK": "0", "LOCAL_RANK": "0"}, (None, None)),  # of no world
     ({"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}, (1, 4)),
     ({"RANK": "5", "WORLD_SIZE": "8"}, (None, None)),
     ({**SLURM, "SLURM_LOCALID": "3", "SLURM_NTASKS_PER_NODE": "4"}, (3, 4)),

@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from nezha.launcher.placement import free_port
 
 PATIENCE_S = 120.0
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "job.sbatch"
 # The node's name is what its ranks' addresses are made of.
 CONFIGURATION = """
 ClusterName=test
@@ -65,7 +67,7 @@ def _program(name):
 
 def _missing():
     """Why no Slurm can be started here; None where one can."""
-    absent = [name for name in ("slurmctld", "slurmd", "srun") if _program(name) is None]
+    absent = [name for name in ("slurmctld", "slurmd", "srun", "sbatch") if _program(name) is None]
     if absent:
         return f"{', '.join(absent)}: not installed"
     if os.geteuid() != 0:
@@ -118,6 +120,21 @@ def test_srun(slurm, tmp_path):
     done = subprocess.run(["srun", "-n", "3", sys.executable, str(script)], env=slurm, text=True,
                           capture_output=True, timeout=PATIENCE_S, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    sums = {file.name: file.read_text() for file in tmp_path.glob("sum*")}
+    assert sums == {f"sum{rank}": "3 [3, 3]\n" for rank in range(3)}
+
+
+def test_the_example_of_a_batch_script(slurm, tmp_path):
+    """On the one node that there is, with three tasks."""
+    script, secret = tmp_path / "job.py", tmp_path / "secret"
+    script.write_text(JOB)
+    secret.write_text("5a" * 32)
+    secret.chmod(0o600)
+    options = ["--wait", "--nodes=1", "--ntasks-per-node=3", "--output=said"]
+    done = subprocess.run(["sbatch", *options, EXAMPLE, sys.executable, str(script)], text=True,
+                          env={**slurm, "NEZHA_SECRET_FILE": str(secret)}, capture_output=True,
+                          timeout=PATIENCE_S, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + (tmp_path / "said").read_text()
     sums = {file.name: file.read_text() for file in tmp_path.glob("sum*")}
     assert sums == {f"sum{rank}": "3 [3, 3]\n" for rank in range(3)}
 

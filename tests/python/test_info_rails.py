@@ -28,7 +28,7 @@ def info(monkeypatch, capsys):
     """info(devices, adapters): what is shown of such a host."""
     def run(devices, adapters):
         fabric = {"library": "1.17", "missing": "", "rails_max": 16, "devices": adapters}
-        answers = {"devices": devices, "fabric": fabric, "build": {"version": "0"},
+        answers = {"launch": None, "devices": devices, "fabric": fabric, "build": {"version": "0"},
                    "aggregator": {"configured": ""}, "host": {"identity": "a", "origin": ""},
                    "authentication": {"secret": "", "origin": "", "option": "auto", "reason": ""}}
         monkeypatch.setattr("nezha_tools.info.command.try_memory", lambda: MemoryProbe(""))

@@ -27,9 +27,9 @@ extern "C" {
 
 #define NEZHA_API __attribute__((visibility("default")))
 
-/* Of this header; nezha_version() is the library's. Programs run with every library of the same major
- * version (before 1.0: minor version) that is not older: functions, and fields at the end of structs, are
- * only added. */
+/* The version of this header; nezha_version() is the library's. Programs run with every library of the
+ * same major version (before 1.0: minor version) that is not older: functions, and fields at the end of
+ * structs, are only added. */
 #define NEZHA_VERSION_MAJOR 0
 #define NEZHA_VERSION_MINOR 1
 #define NEZHA_VERSION_PATCH 0
@@ -46,7 +46,8 @@ typedef enum nezha_code {
   NEZHA_INTERNAL = 8          /* report it */
 } nezha_code;
 
-/* Of elements that are combined. What is only moved may be anything: say NEZHA_UINT8 and its bytes. */
+/* Types of elements that are combined. What is only moved may be anything: say NEZHA_UINT8 and its
+ * bytes. */
 typedef enum nezha_dtype {
   NEZHA_FLOAT64 = 0,
   NEZHA_FLOAT32 = 1,

@@ -8,7 +8,7 @@ from typing import Iterator, Tuple
 _COMMENT = re.compile(r"/\*(.*?)\*/\n?", re.DOTALL)
 _HIDDEN = re.compile(r"#(ifndef|ifdef|endif|include|define NEZHA_(H|API))|extern \"C\"|}$")
 _NAME = re.compile(r"\b(nezha_\w+|NEZHA_\w+)")
-_TITLE = "# Reference of nezha.h\n\nMade of the comments of the header. [How to start](c.md).\n"
+_TITLE = "# Reference of nezha.h\n\nMade of the header's comments. [How to start](../../docs/c.md).\n"
 
 
 def page(header: str) -> str:

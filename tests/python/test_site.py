@@ -26,9 +26,10 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
     pages = {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("index.html")}
     assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= pages
-    for page, words in (("python_reference", ("all_reduce", "wait_any", "PeerLost", "<li><code>store</code>")),
-                        ("c_reference", ("nezha_all_reduce", "nezha_init_from_environment")),
-                        (".", ("First program", 'href="failure_model/#figures"'))):
+    for page, words in (
+            ("python_reference", ("all_reduce", "wait_any", "PeerLost", "<li><code>store</code>")),
+            ("c_reference", ("nezha_all_reduce", "nezha_init_from_environment")),
+            (".", ("First program", 'href="failure_model/#figures"'))):
         text = (tmp_path / page / "index.html").read_text("utf-8")
         assert not [each for each in words if each.lower() not in text.lower()]
 

@@ -86,6 +86,7 @@ TEST(Stragglers, TheAbsentOneIsKnownWhileTheOthersWait) {
 
 TEST(Stragglers, TheDeadlinesErrorSaysWhoIsAbsentAndWhatEverybodyDidLast) {
   World world({.ranks = 4});
+  std::atomic<int> called{0};
   std::atomic<int> waiting{0};
   std::atomic<bool> failed{false};
   const auto outcomes = world.run([&](Member& self) {
@@ -96,8 +97,11 @@ TEST(Stragglers, TheDeadlinesErrorSaysWhoIsAbsentAndWhatEverybodyDidLast) {
       return Status::ok();
     }
     engine::Work work;
-    // Rank 0 alone has a deadline that matters: its view is the one that everybody is told.
+    // Rank 0 alone has a deadline that matters: its view is the one that everybody is told. That begins when
+    // the others have called it.
+    while (self.rank == 0 && called.load() < 2) std::this_thread::yield();
     NEZHA_RETURN_IF_ERROR(reduce(*self.comm, 200, self.rank == 0 ? 3 : 0, &work));
+    called.fetch_add(1);
     await_report(*self.comm, [&](const JsonValue& at) {
       bool all = is_through_barrier(entry_of(at, 3));
       for (int rank = 0; rank < 3; ++rank) {
@@ -145,14 +149,17 @@ TEST(Stragglers, CommunicatorsInOppositeOrdersAreNamed) {
     if (!first || !second) return error(Code::internal, "no communicators");
     engine::Work work;
     context::Communicator& mine = self.rank == 0 ? **first : **second;
-    NEZHA_RETURN_IF_ERROR(reduce(mine, 10, 3, &work));
+    NEZHA_RETURN_IF_ERROR(reduce(mine, 10, 0, &work));
     await_report(mine, [&](const JsonValue& at) {
       return entry_of(at, 1 - self.rank).at("open").bool_or(false);
     });
-    mine.wait(work, kNever);
+    // The deadline begins when both know of each other, however long that took.
+    context::CallOptions options;
+    options.timeout_s = 1;
+    const Status outcome = mine.barrier(options, nullptr);
     failed.fetch_add(1);
     while (failed.load() < 2) std::this_thread::yield();
-    return work.status();
+    return outcome;
   });
   for (size_t rank = 0; rank < outcomes.size(); ++rank) {
     EXPECT_EQ(outcomes[rank].code(), Code::timed_out) << outcomes[rank].to_string();

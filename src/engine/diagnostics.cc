@@ -38,6 +38,7 @@ bool Diagnostics::failed(const Group& group) {
   const bool quiet = group.is_leaving && group.active.empty() && group.mailbox->is_idle();
   if (group.settled || quiet) return false;
   note_awaited(group);
+  if (!group.active.empty()) note_last(group, *group.active.front());
   flight_.failed(group.comm, clock_.now(), group.failed);
   return true;
 }
@@ -59,8 +60,12 @@ void Diagnostics::complete(Work& work, const Status& status, Nanoseconds now) no
 }
 
 void Diagnostics::done(const Group& group, Execution& execution, Nanoseconds now) noexcept {
-  last_done_ = {now, false, group.comm, execution.op_seq(), execution.descriptor(), -1};
+  note_last(group, execution);
   complete(*execution.work(), Status::ok(), now);
+}
+
+void Diagnostics::note_last(const Group& group, const Execution& execution) noexcept {
+  last_ = {clock_.now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
 }
 
 void Diagnostics::write_flight(JsonWriter& json, int64_t unix_offset_us) {

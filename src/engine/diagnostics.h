@@ -62,6 +62,7 @@ class Diagnostics {
 
  private:
   void note_awaited(const Group& group);
+  void note_last(const Group& group, const Execution& execution) noexcept;
   const wire::OpDescriptor* find_descriptor(const Group& group, uint64_t op_seq) const;
   bool has_called(const Member& member, uint64_t op_seq) const;
   const Progress& progress_of(const Member& member) const {
@@ -72,7 +73,7 @@ class Diagnostics {
   const GroupTable& groups_;
   const Clock& clock_;
   FlightRecorder flight_;
-  Progress last_done_;
+  Progress last_;  // of this rank's operations that are over, whether they succeeded or not
   std::vector<Progress> heard_;  // of itself: by global rank
   std::function<void()> listener_;
 };

@@ -35,10 +35,10 @@ wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
     if (!group->active.empty() && group->failed.is_ok()) open.push_back(group.get());
   }
   if (open.empty()) {
-    header.slot = last_done_.at > 0 ? kProgressDone : kProgressNone;
-    header.comm = last_done_.comm;
-    header.op_seq = last_done_.op_seq;
-    header.op = last_done_.op;
+    header.slot = last_.at > 0 ? kProgressDone : kProgressNone;
+    header.comm = last_.comm;
+    header.op_seq = last_.op_seq;
+    header.op = last_.op;
     return header;
   }
   const Group& group = *open[turn % open.size()];

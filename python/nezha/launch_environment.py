@@ -13,7 +13,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from .errors import InvalidArgument
 from .queries import ask
 
-# What the variables of launchers begin with, and those that say where ranks meet.
+# Beginnings of the launchers' variables, and the variables that say where ranks meet.
 _BEGINNINGS = ("RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "PMI", "MPI_", "SLURM_", "MASTER_",
                "TORCHELASTIC_", "NEZHA_STORE", "NEZHA_JOB")
 

@@ -1,4 +1,4 @@
-// What a launcher left in the environment of a process: which rank it is, of how many, where they meet.
+// Reads from an environment what a launcher left there: which rank this is, of how many, where they meet.
 //
 // The one place that knows launchers' variables, for C programs (nezha_init_from_environment), for
 // Python and for commands (nezha_query, "launch"). Launchers in order of precedence: RANK and WORLD_SIZE
@@ -44,7 +44,7 @@ struct Rendezvous {
 Result<Launch> find_launch(const Variables& variables);
 // Both are known and fit together.
 Status check_rank(std::optional<int> rank, std::optional<int> world_size);
-// Of a rank whose launch says who it is.
+// Where a rank meets the others, once find_launch or the caller has said which rank it is.
 Result<Rendezvous> find_rendezvous(const Variables& variables, const Launch& launch, int rank,
                                    int world_size);
 // A name that the ranks of this start share and those of other starts do not; "" where there is none.

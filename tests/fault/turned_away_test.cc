@@ -20,6 +20,18 @@ namespace {
 
 constexpr int kTimes = 5;
 
+// Listens on the first rail's address; gives the port that the kernel chose.
+Descriptor listen_on_first_rail(uint16_t* port) {
+  Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in here = first_rail(0);
+  socklen_t length = sizeof(here);
+  EXPECT_EQ(bind(listener.get(), reinterpret_cast<const sockaddr*>(&here), length), 0);
+  EXPECT_EQ(listen(listener.get(), 8), 0);
+  getsockname(listener.get(), reinterpret_cast<sockaddr*>(&here), &length);
+  *port = ntohs(here.sin_port);
+  return listener;
+}
+
 struct Moment {
   const char* name;
   bool tls = false;
@@ -33,13 +45,7 @@ void PrintTo(const Moment& moment, std::ostream* out) { *out << moment.name; }
 class Proxy {
  public:
   Proxy(uint16_t port, const Moment& moment) : behind_(port), moment_(moment) {
-    listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in here = first_rail(0);
-    socklen_t length = sizeof(here);
-    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&here), length), 0);
-    EXPECT_EQ(listen(listener_.get(), 8), 0);
-    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&here), &length);
-    port_ = ntohs(here.sin_port);
+    listener_ = listen_on_first_rail(&port_);
     thread_ = std::thread([this] { run(); });
   }
   ~Proxy() {
@@ -118,14 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Moments, TurnedAway, ::testing::ValuesIn(kMoments),
 // A listener of a process that is no rank.
 class Nobody {
  public:
-  Nobody() : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in here = first_rail(0);
-    socklen_t length = sizeof(here);
-    EXPECT_EQ(bind(listener_.get(), reinterpret_cast<const sockaddr*>(&here), length), 0);
-    EXPECT_EQ(listen(listener_.get(), 8), 0);
-    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&here), &length);
-    port_ = ntohs(here.sin_port);
-  }
+  Nobody() : listener_(listen_on_first_rail(&port_)) {}
   // Closes every connection at once; the one behind the first `closed` stays open without an answer.
   void serve(int closed) {
     thread_ = std::thread([this, closed] {
@@ -145,8 +144,8 @@ class Nobody {
   int came() const { return came_; }
 
  private:
+  uint16_t port_ = 0;  // before the listener, which sets it
   Descriptor listener_;
-  uint16_t port_ = 0;
   std::atomic<int> came_{0};
   Descriptor open_;
   std::thread thread_;

@@ -272,7 +272,8 @@ void Supervisor::end_round(PeerLinks& links, Peer& peer) {
   peer.answered_at = std::max(peer.answered_at, host_heard);
   if (now - host_heard < kProbeEvery) {
     peer.unanswered = 0;
-    if (peer.answers_since == kNever) peer.answers_since = now;
+    // No more than the silence that is probed at the earliest: what was before may have been an outage.
+    if (peer.answers_since == kNever) peer.answers_since = now - kSilentBusy;
   } else if (++peer.unanswered >= kRoundsOfAnOutage) {
     peer.in_outage = true;
     peer.answers_since = kNever;

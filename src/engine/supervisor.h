@@ -149,7 +149,7 @@ class Supervisor final : public transport::JoinEvents {
     Nanoseconds voice_since = 0;     // since when something has come without a long pause
     Nanoseconds cut_off_at = kNever;  // no connection is up since
     Nanoseconds answered_at = 0;     // when its host last did
-    Nanoseconds answers_since = kNever;  // the first answer of this silence, or since its last outage
+    Nanoseconds answers_since = kNever;  // since when its host is known to answer in this silence
     std::string last_error;          // of the last connection that was lost, or dial that failed
     int last_rail = -1;              // of the last connection that was lost
     Probe probe;

@@ -1,5 +1,6 @@
 #include "simulation/outages.h"
 
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -178,6 +179,27 @@ std::string check_slept_outage(uint64_t seed) {
   const std::string wrong = finish(world, job, 100 * kSecond, -1);
   if (!wrong.empty()) return wrong;
   return world.network().counters.held_up > 0 ? "" : "no frame met the outage";
+}
+
+std::string check_stopped_rank(uint64_t seed) {
+  constexpr Nanoseconds kNoticedWithin = 50 * kMillisecond;
+  WorldOptions options;
+  options.seed = seed;
+  options.rails = 1 + static_cast<int>(seed % 2);
+  options.peer_deadline = (300 + static_cast<Nanoseconds>(seed % 5) * 400) * kMillisecond;
+  SimWorld world(options);
+  JobOptions job_options;
+  job_options.deadline = 1000 * kSecond;
+  job_options.think_max = 20 * kMillisecond;
+  const Program program = reductions(2, 500, 500, seed);
+  const SimJob job(world, program, job_options);
+  const Nanoseconds begin = world.now() + 100 * kMillisecond;
+  world.at(begin, [&] { world.pause(1, 100 * kSecond); });
+  const bool ended = world.run_until([&] { return !job.end_of(0).is_ok(); }, begin + 10 * kSecond);
+  if (!ended || job.end_of(0).code() != Code::peer_lost) return "not lost";
+  const Nanoseconds late = world.now() - begin - options.peer_deadline;
+  if (std::abs(late) <= kNoticedWithin) return "";
+  return "lost " + std::to_string(late / kMillisecond) + " ms after the deadline";
 }
 
 std::string check_own_want(uint64_t seed) {

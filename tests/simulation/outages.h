@@ -15,6 +15,8 @@ std::string check_short_outage(uint64_t seed);
 std::string check_long_outage(uint64_t seed);
 // A job whose processes all stood still for most of an outage has not waited for it so long.
 std::string check_slept_outage(uint64_t seed);
+// A rank that is stopped while its network carries is lost when it has been silent for its deadline.
+std::string check_stopped_rank(uint64_t seed);
 // A rank that stands still, seen by one that can neither dial nor ask for longer than an outage may last:
 // what this host lacks is no word about a peer.
 std::string check_own_want(uint64_t seed);

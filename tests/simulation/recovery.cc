@@ -264,7 +264,7 @@ std::string check_sleep(uint64_t seed) {
 // connections end in that time, and only probes tell that its host is there again.
 std::string check_pause_in_silence(uint64_t seed) {
   Run run(seed, 2, 300);
-  run.world->pause(1, 4100 * kMillisecond);
+  run.world->pause(1, 3900 * kMillisecond);
   run.world->run_for(2 * kSecond + static_cast<Nanoseconds>(seed % 7) * 50 * kMillisecond);
   for (const PathName& path : run.world->network().all_paths()) {
     for (const int to : {0, 1}) run.world->network().set_hole(path, to, true);
@@ -456,6 +456,7 @@ constexpr RecoveryCheck kChecks[] = {
     {"a_short_outage_costs_nobody_an_error", check_short_outage},
     {"who_is_behind_a_long_outage_is_lost", check_long_outage},
     {"a_job_that_slept_in_an_outage_goes_on", check_slept_outage},
+    {"who_is_stopped_is_lost_at_its_deadline", check_stopped_rank},
     {"who_cannot_ask_blames_nobody", check_own_want},
 };
 

@@ -14,6 +14,7 @@ if(NEZHA_MODULES)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/include/nezha/nezha.h
               ${PROJECT_SOURCE_DIR}/include/nezha/aggregator.h
+              ${PROJECT_SOURCE_DIR}/include/nezha/mpi.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nezha COMPONENT development)
 install(EXPORT nezha_targets NAMESPACE nezha:: FILE nezha-targets.cmake
         DESTINATION ${NEZHA_PACKAGE_DIR} COMPONENT development)

@@ -47,7 +47,8 @@ typedef enum nezha_code {
 } nezha_code;
 
 /* Types of elements that are combined. What is only moved may be anything: say NEZHA_UINT8 and its
- * bytes. */
+ * bytes. A bool that is 0 or 1 is combined as NEZHA_UINT8 by NEZHA_BOR and NEZHA_BAND, and complex
+ * numbers are added up as twice as many of floating point. */
 typedef enum nezha_dtype {
   NEZHA_FLOAT64 = 0,
   NEZHA_FLOAT32 = 1,
@@ -56,7 +57,11 @@ typedef enum nezha_dtype {
   NEZHA_INT8 = 4,
   NEZHA_UINT8 = 5,
   NEZHA_INT32 = 6,
-  NEZHA_INT64 = 7
+  NEZHA_INT64 = 7,
+  NEZHA_INT16 = 8,
+  NEZHA_UINT16 = 9,
+  NEZHA_UINT32 = 10,
+  NEZHA_UINT64 = 11
 } nezha_dtype;
 
 typedef enum nezha_op {
@@ -88,6 +93,17 @@ typedef struct nezha_store_callbacks {
 } nezha_store_callbacks;
 #define NEZHA_STORE_CALLBACKS_INIT {sizeof(nezha_store_callbacks), NULL, NULL, NULL, NULL, NULL}
 
+/* How the ranks reach each other before they have Nezha, such as MPI (nezha/mpi.h). Both functions are
+ * collective over all ranks of the job and return 0, or on failure a nezha_code. Nezha calls each of them
+ * once, with at most 4 KiB, in the thread that calls nezha_init. */
+typedef struct nezha_exchange {
+  size_t struct_size;
+  void* user;
+  int (*broadcast)(void* user, void* data, size_t size); /* rank 0's bytes, on every rank */
+  int (*all_gather)(void* user, const void* mine, void* all, size_t size); /* `size` bytes of each rank */
+} nezha_exchange;
+#define NEZHA_EXCHANGE_INIT {sizeof(nezha_exchange), NULL, NULL, NULL}
+
 typedef struct nezha_init_options {
   size_t struct_size;
   int rank;              /* 0 .. world_size-1 */
@@ -97,8 +113,10 @@ typedef struct nezha_init_options {
   const nezha_store_callbacks* callbacks; /* used instead of `store` when not NULL */
   double timeout_s;      /* for the rendezvous and, by default, each operation; <= 0: configured */
   const char* config;    /* "key=value" lines that override environment and file; NULL: none */
+  const nezha_exchange* exchange; /* used instead of `store` when not NULL: rank 0 serves the store where
+                            all ranks reach it, and without a configured secret makes one */
 } nezha_init_options;
-#define NEZHA_INIT_OPTIONS_INIT {sizeof(nezha_init_options), 0, 0, NULL, NULL, NULL, 0, NULL}
+#define NEZHA_INIT_OPTIONS_INIT {sizeof(nezha_init_options), 0, 0, NULL, NULL, NULL, 0, NULL, NULL}
 
 /* Per-call options; NULL means defaults. */
 typedef struct nezha_op_options {

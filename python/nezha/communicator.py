@@ -27,9 +27,9 @@ _open: "weakref.WeakKeyDictionary[_native.Communicator, int]" = weakref.WeakKeyD
 
 
 def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
-            job: Optional[str], timeout: float, config: str) -> "Communicator":
+            job: Optional[str], timeout: float, config: str, mpi: Any = None) -> "Communicator":
     """nezha_init; see startup.init for what users call."""
-    native = _native.init(rank, world_size, store, store_object, job, timeout, config)
+    native = _native.init(rank, world_size, store, store_object, job, timeout, config, mpi)
     _final_stats.watch(native)
     return Communicator(native)
 
@@ -43,8 +43,9 @@ class Communicator(Reductions, Objects):
 
     Arrays: NumPy (bfloat16 of ml_dtypes included), torch CPU tensors, and anything with the buffer
     protocol or DLPack; C-contiguous. What is combined (all_reduce, reduce, reduce_scatter) is float64,
-    float32, float16, bfloat16, int8, uint8, int32 or int64; what is only moved may be of any dtype
-    without references to Python objects. Buffers belong to the operation until it has completed.
+    float32, float16, bfloat16, int8 to int64, uint8 to uint64, bool (sums and maxima mean "or", products
+    and minima "and") or complex (sum, avg and premul_sum); what is only moved may be of any dtype without
+    references to Python objects. Buffers belong to the operation until it has completed.
 
     In every call x, ranks, counts and the operator come first; `out` and all that follows are keywords.
 

@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +18,7 @@ namespace nezha::python {
 namespace {
 
 constexpr const char* kDtypes =
-    "float64, float32, float16, bfloat16, int8, uint8, int32 and int64";
+    "float64, float32, float16, bfloat16, int8 to int64, uint8 to uint64, bool, complex64 and complex128";
 constexpr const char* kNotOnHost = " is not in the memory of the host: copy it to the CPU first";
 
 [[noreturn]] void refuse_dtype(const std::string& dtype, const char* argument) {
@@ -64,11 +66,33 @@ bool contiguous(const int64_t* shape, const int64_t* strides, int ndim, int64_t 
 }
 
 std::optional<nezha_dtype> signed_integer(Py_ssize_t size) {
-  if (size == 1) return NEZHA_INT8;
-  if (size == 4) return NEZHA_INT32;
-  if (size == 8) return NEZHA_INT64;
-  return std::nullopt;
+  switch (size) {
+    case 1: return NEZHA_INT8;
+    case 2: return NEZHA_INT16;
+    case 4: return NEZHA_INT32;
+    case 8: return NEZHA_INT64;
+    default: return std::nullopt;
+  }
 }
+
+std::optional<nezha_dtype> unsigned_integer(Py_ssize_t size) {
+  switch (size) {
+    case 1: return NEZHA_UINT8;
+    case 2: return NEZHA_UINT16;
+    case 4: return NEZHA_UINT32;
+    case 8: return NEZHA_UINT64;
+    default: return std::nullopt;
+  }
+}
+
+// What an element is combined as that the library has no dtype for.
+struct Combined {
+  const char* name;
+  nezha_dtype dtype;
+  uint64_t unit;
+};
+constexpr std::array<Combined, 3> kCombined = {
+    {{"bool", NEZHA_UINT8, 1}, {"complex64", NEZHA_FLOAT32, 2}, {"complex128", NEZHA_FLOAT64, 2}}};
 
 // A struct-module format of one native element; null means unsigned bytes.
 std::optional<nezha_dtype> dtype_of_format(const char* format, Py_ssize_t item_size) {
@@ -76,8 +100,8 @@ std::optional<nezha_dtype> dtype_of_format(const char* format, Py_ssize_t item_s
   if (*format == '@' || *format == '=' || *format == '<') ++format;
   if (format[0] == '\0' || format[1] != '\0') return std::nullopt;
   switch (*format) {
-    case 'b': case 'i': case 'l': case 'q': return signed_integer(item_size);
-    case 'B': return NEZHA_UINT8;
+    case 'b': case 'h': case 'i': case 'l': case 'q': return signed_integer(item_size);
+    case 'B': case 'H': case 'I': case 'L': case 'Q': return unsigned_integer(item_size);
     case 'd': return NEZHA_FLOAT64;
     case 'f': return NEZHA_FLOAT32;
     case 'e': return NEZHA_FLOAT16;
@@ -90,7 +114,7 @@ std::optional<nezha_dtype> dtype_of_dlpack(nb::dlpack::dtype dtype) {
   using Kind = nb::dlpack::dtype_code;
   switch (static_cast<Kind>(dtype.code)) {
     case Kind::Int: return signed_integer(dtype.bits / 8);
-    case Kind::UInt: return dtype.bits == 8 ? std::optional(NEZHA_UINT8) : std::nullopt;
+    case Kind::UInt: return unsigned_integer(dtype.bits / 8);
     case Kind::Bfloat: return dtype.bits == 16 ? std::optional(NEZHA_BFLOAT16) : std::nullopt;
     case Kind::Float:
       if (dtype.bits == 64) return NEZHA_FLOAT64;
@@ -131,9 +155,16 @@ void Buffer::release() {
   array_.reset();
 }
 
-void Buffer::take_elements(std::string name, uint64_t bytes) {
+void Buffer::take_elements(std::string name, uint64_t bytes, Elements elements, const char* argument) {
   dtype_ = NEZHA_UINT8;
   unit_ = bytes;
+  if (elements == Elements::numbers) {
+    const auto* combined = std::find_if(kCombined.begin(), kCombined.end(),
+                                        [&](const Combined& each) { return name == each.name; });
+    if (combined == kCombined.end()) refuse_dtype(name, argument);
+    dtype_ = combined->dtype;
+    unit_ = combined->unit;
+  }
   foreign_ = std::make_unique<std::string>(std::move(name));
 }
 
@@ -148,7 +179,7 @@ void Buffer::take_tensor(nb::handle tensor, const char* argument, Elements eleme
   const TorchMemory memory = torch_memory(tensor);
   const std::string name = argument;
   const bool is_known = memory.element_bytes == 0;
-  if (!is_known && elements == Elements::numbers) refuse_dtype(dtype_name(tensor), argument);
+  if (!is_known) take_elements(dtype_name(tensor), memory.element_bytes, elements, argument);
   switch (memory.state) {
     case State::usable: break;
     case State::quantized:
@@ -167,8 +198,7 @@ void Buffer::take_tensor(nb::handle tensor, const char* argument, Elements eleme
   }
   data_ = memory.data;
   count_ = memory.count;
-  dtype_ = memory.dtype;
-  if (!is_known) take_elements(dtype_name(tensor), memory.element_bytes);
+  if (is_known) dtype_ = memory.dtype;
   owner_ = nb::borrow(tensor);
 }
 
@@ -183,9 +213,9 @@ bool Buffer::try_buffer_protocol(nb::handle object, Access access, const char* a
   const Py_ssize_t item = view_.itemsize;
   if (!dtype) {
     const std::string name = element_name(object, view_.format, item);
-    if (elements == Elements::numbers || item == 0) refuse_dtype(name, argument);
+    if (item == 0) refuse_dtype(name, argument);
+    take_elements(name, static_cast<uint64_t>(item), elements, argument);
     if (holds_objects(object, view_.format)) refuse_objects(argument);
-    take_elements(name, static_cast<uint64_t>(item));
   }
   if (access == Access::write && view_.readonly) refuse_read_only(argument);
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
@@ -208,9 +238,9 @@ bool Buffer::try_array_interface(nb::handle object, Access access, const char* a
   dtype_ = NEZHA_BFLOAT16;
   if (dtype != "bfloat16") {
     const uint64_t bytes = dtype_bytes(object);
-    if (elements == Elements::numbers || bytes == 0) refuse_dtype(dtype, argument);
+    if (bytes == 0) refuse_dtype(dtype, argument);
+    take_elements(dtype, bytes, elements, argument);
     if (holds_objects(object, "")) refuse_objects(argument);
-    take_elements(dtype, bytes);
   }
   nb::tuple memory = nb::cast<nb::tuple>(interface["data"]);
   nb::tuple shape = nb::cast<nb::tuple>(interface["shape"]);
@@ -242,8 +272,8 @@ bool Buffer::try_dlpack(nb::handle object, Access access, const char* argument,
   if (!dtype) {
     const std::string name = element_name(array_->dtype());
     const bool is_whole = array_->dtype().lanes == 1 && array_->dtype().bits % 8 == 0;
-    if (elements == Elements::numbers || !is_whole) refuse_dtype(name, argument);
-    take_elements(name, array_->dtype().bits / 8);
+    if (!is_whole) refuse_dtype(name, argument);
+    take_elements(name, array_->dtype().bits / 8, elements, argument);
   }
   nb::ndarray<> writable;
   if (access == Access::write && !nb::try_cast(object, writable, false)) {

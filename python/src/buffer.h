@@ -5,7 +5,8 @@
 // Accepts the buffer protocol (NumPy, bytearray, memoryview, array.array), NumPy arrays that have
 // none (bfloat16 of ml_dtypes), torch tensors and DLPack, both on the CPU. Everything else is
 // `invalid_argument` or `unsupported`, naming the argument and what to pass instead. An operation that
-// only moves elements takes those that the library has no dtype for as bytes.
+// only moves elements takes those that the library has no dtype for as bytes; one that combines takes
+// bools as bytes that are 0 or 1, and a complex number as two of floating point.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -41,11 +42,14 @@ class Buffer {
   uint64_t amount() const { return count_ * unit_; }
   nezha_dtype dtype() const { return dtype_; }
   uint64_t unit() const { return unit_; }
+  // The elements' name where the library has no dtype for them, or null.
+  const std::string* foreign() const { return foreign_.get(); }
   // Whether the other's elements are of the same dtype.
   bool is_alike(const Buffer& other) const;
 
  private:
-  void take_elements(std::string name, uint64_t bytes);
+  // Elements that the library has no dtype for.
+  void take_elements(std::string name, uint64_t bytes, Elements elements, const char* argument);
   void take_tensor(nanobind::handle tensor, const char* argument, Elements elements);
   bool try_buffer_protocol(nanobind::handle object, Access access, const char* argument,
                            Elements elements);
@@ -57,7 +61,7 @@ class Buffer {
   uint64_t count_ = 0;
   nezha_dtype dtype_ = NEZHA_UINT8;
   uint64_t unit_ = 1;
-  std::unique_ptr<std::string> foreign_;  // the elements' name where the library has no dtype for them
+  std::unique_ptr<std::string> foreign_;
   Py_buffer view_{};                                  // view_.obj is null when not in use
   nanobind::object owner_;                            // array interface, torch: keeps the array
   std::optional<nanobind::ndarray<nanobind::ro>> array_;  // DLPack

@@ -40,6 +40,18 @@ nezha_op to_op(Given given) {
   raise(NEZHA_INVALID_ARGUMENT, "op '" + name + "' is unknown: use one of " + known_ops());
 }
 
+nezha_op operator_on(const Buffer& x, nezha_op op) {
+  if (x.foreign() == nullptr) return op;
+  const bool is_bool = *x.foreign() == "bool";
+  const bool is_linear = op == NEZHA_SUM || op == NEZHA_AVG || op == NEZHA_PREMUL_SUM;
+  if (is_bool && (op == NEZHA_SUM || op == NEZHA_MAX || op == NEZHA_BOR)) return NEZHA_BOR;
+  if (is_bool && (op == NEZHA_PROD || op == NEZHA_MIN || op == NEZHA_BAND)) return NEZHA_BAND;
+  if (is_bool ? op == NEZHA_BXOR : is_linear) return op;
+  raise(NEZHA_UNSUPPORTED, "op '" + std::string(kOps[op]) + "' is not defined for " + *x.foreign() +
+                               (is_bool ? ": convert the array to a number type"
+                                        : ": sum, avg and premul_sum are"));
+}
+
 double to_factor(nezha_op op, Given given) {
   const auto factor = converted<std::optional<double>>(given, "factor", "a number, or None");
   if (factor.has_value() != (op == NEZHA_PREMUL_SUM)) {

@@ -60,6 +60,7 @@ nb::object Communicator::all_reduce(Given x, Given given_op, Given out, Given fa
   auto operation = new_operation("all_reduce");
   Buffer& in = operation->input;
   in.acquire(x, out.is_none() ? Access::write : Access::read, "x", Elements::numbers);
+  const nezha_op applied = operator_on(in, op);
   void* target = in.data();
   operation->result = nb::borrow(x);
   if (!out.is_none()) {
@@ -69,7 +70,7 @@ nb::object Communicator::all_reduce(Given x, Given given_op, Given out, Given fa
     check_elements("out", operation->output, in.count(), "as many as x");
   }
   return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_all_reduce(comm, in.data(), target, in.count(), in.dtype(), op, &options, work);
+    return nezha_all_reduce(comm, in.data(), target, in.amount(), in.dtype(), applied, &options, work);
   });
 }
 
@@ -127,12 +128,13 @@ nb::object Communicator::reduce_scatter(Given x, Given out, Given given_op, Give
   auto operation = new_operation("reduce_scatter");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::numbers);
+  const nezha_op applied = operator_on(in, op);
   acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, to.count() * static_cast<uint64_t>(world_size),
                  blocks_of(world_size, to.count()) + " of out");
   return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_reduce_scatter(comm, in.data(), to.data(), to.count(), in.dtype(), op, &options,
+    return nezha_reduce_scatter(comm, in.data(), to.data(), to.amount(), in.dtype(), applied, &options,
                                 work);
   });
 }
@@ -147,6 +149,7 @@ nb::object Communicator::reduce_scatter_v(Given x, Given out, Given given_counts
   auto operation = new_operation("reduce_scatter_v");
   Buffer &in = operation->input, &to = operation->output;
   in.acquire(x, Access::read, "x", Elements::numbers);
+  const nezha_op applied = operator_on(in, op);
   acquire_out(*operation, out, Elements::numbers, "it receives this rank's block of the result");
   check_same_dtype(in, to);
   check_elements("x", in, total, "the sum of counts");
@@ -154,7 +157,7 @@ nb::object Communicator::reduce_scatter_v(Given x, Given out, Given given_counts
                  "counts[" + std::to_string(rank) + "]");
   const Lengths lengths = in_units(counts, in);
   return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_reduce_scatter_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), op,
+    return nezha_reduce_scatter_v(comm, in.data(), to.data(), lengths.data(), in.dtype(), applied,
                                   &options, work);
   });
 }
@@ -169,6 +172,7 @@ nb::object Communicator::reduce(Given x, Given given_root, Given given_op, Given
   Buffer& in = operation->input;
   const bool is_in_place = rank == root && out.is_none();
   in.acquire(x, is_in_place ? Access::write : Access::read, "x", Elements::numbers);
+  const nezha_op applied = operator_on(in, op);
   void* target = is_in_place ? in.data() : nullptr;
   operation->result = is_in_place ? nb::borrow(x) : nb::none();
   if (rank == root && !is_in_place) {
@@ -178,7 +182,7 @@ nb::object Communicator::reduce(Given x, Given given_root, Given given_op, Given
     check_elements("out", operation->output, in.count(), "as many as x");
   }
   return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
-    return nezha_reduce(comm, in.data(), target, in.count(), in.dtype(), op, root, &options, work);
+    return nezha_reduce(comm, in.data(), target, in.amount(), in.dtype(), applied, root, &options, work);
   });
 }
 

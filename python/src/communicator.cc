@@ -5,10 +5,12 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <vector>
 
 #include "bindings.h"
 #include "errors.h"
+#include "exchange_bridge.h"
 #include "interrupt.h"
 #include "text.h"
 
@@ -116,9 +118,11 @@ namespace {
 
 std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText& store,
                                    nb::object store_object, const OptionalText& job,
-                                   double timeout, const std::string& config) {
+                                   double timeout, const std::string& config, nb::object mpi) {
   std::shared_ptr<StoreBridge> bridge;
   if (!store_object.is_none()) bridge = std::make_shared<StoreBridge>(store_object);
+  std::optional<ExchangeBridge> exchange;
+  if (!mpi.is_none()) exchange.emplace(mpi);
   nezha_init_options options{};
   options.struct_size = sizeof(options);
   options.rank = rank;
@@ -128,6 +132,7 @@ std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText&
   options.callbacks = bridge ? bridge->callbacks() : nullptr;
   options.timeout_s = timeout;
   options.config = config.c_str();
+  options.exchange = exchange ? exchange->functions() : nullptr;
   nezha_comm_t raw = nullptr;
   Failure failure;
   Interruptible waiting;
@@ -137,7 +142,8 @@ std::unique_ptr<Communicator> init(int rank, int world_size, const OptionalText&
   }
   if (waiting.will_rethrow()) give_up(raw);  // the job may have formed all the same
   waiting.rethrow();
-  if (failure) raise(failure, bridge ? bridge->first_error() : nb::handle());
+  const nb::handle cause = bridge ? bridge->first_error() : exchange ? exchange->error() : nb::handle();
+  if (failure) raise(failure, cause);
   return std::make_unique<Communicator>(std::make_shared<Handle>(raw, bridge));
 }
 
@@ -189,7 +195,7 @@ void bind_communicator(nb::module_& module) {
       .def("dump_flight", &C::dump_flight, "path"_a.none())
       .def("load_table", &C::load_table, "json"_a);
   module.def("init", &init, "rank"_a, "world_size"_a, "store"_a.none(), "store_object"_a.none(),
-             "job"_a.none(), "timeout"_a, "config"_a);
+             "job"_a.none(), "timeout"_a, "config"_a, "mpi"_a.none());
 }
 
 }  // namespace nezha::python

@@ -9,14 +9,18 @@ namespace nezha::python {
 namespace {
 
 using DtypeName = std::pair<const char*, nezha_dtype>;
-constexpr std::array<DtypeName, 8> kNames = {{{"float32", NEZHA_FLOAT32},
+constexpr std::array<DtypeName, 12> kNames = {{{"float32", NEZHA_FLOAT32},
                                               {"bfloat16", NEZHA_BFLOAT16},
                                               {"float16", NEZHA_FLOAT16},
                                               {"float64", NEZHA_FLOAT64},
                                               {"int64", NEZHA_INT64},
                                               {"int32", NEZHA_INT32},
                                               {"int8", NEZHA_INT8},
-                                              {"uint8", NEZHA_UINT8}}};
+                                              {"uint8", NEZHA_UINT8},
+                                               {"int16", NEZHA_INT16},
+                                               {"uint16", NEZHA_UINT16},
+                                               {"uint32", NEZHA_UINT32},
+                                               {"uint64", NEZHA_UINT64}}};
 
 // What a tensor is asked, as Python strings that are made once.
 enum Question {

@@ -10,7 +10,8 @@
 
 namespace nezha {
 
-inline void put_hex(std::string* text, std::byte byte) {
+template <class Text>
+void put_hex(Text* text, std::byte byte) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   text->push_back(kDigits[std::to_integer<size_t>(byte) >> 4]);
   text->push_back(kDigits[std::to_integer<size_t>(byte) & 15]);

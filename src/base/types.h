@@ -24,8 +24,12 @@ enum class Dtype : uint8_t {
   uint8 = 5,
   int32 = 6,
   int64 = 7,
+  int16 = 8,
+  uint16 = 9,
+  uint32 = 10,
+  uint64 = 11,
 };
-inline constexpr size_t kDtypeCount = 8;
+inline constexpr size_t kDtypeCount = 12;
 
 constexpr bool is_floating(Dtype dtype) {
   return dtype == Dtype::float16 || dtype == Dtype::bfloat16 || dtype == Dtype::float32 ||

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "base/config.h"
 #include "capi/handles.h"
+#include "context/exchange.h"
 #include "context/launch_environment.h"
 
 using nezha::Code;
@@ -23,6 +25,31 @@ using nezha::context::ContextRequest;
 
 namespace {
 
+// Such a world meets nobody, not even an earlier one of this process.
+std::string name_of_a_world_of_one() {
+  static std::atomic<uint64_t> worlds{0};
+  return "-" + std::to_string(getpid()) + "-" + std::to_string(worlds++);
+}
+
+// Where the ranks meet, and the secret that rank 0 made for them, by what the program has already.
+Status meet(const nezha_exchange& given, ContextRequest* request) {
+  nezha_exchange theirs{};
+  NEZHA_RETURN_IF_ERROR(read_sized(&given, &theirs));
+  NEZHA_RETURN_IF_ERROR(context::check_rank(request->rank, request->world_size));
+  if (request->world_size == 1) {
+    request->store = context::kNobodyToMeet + name_of_a_world_of_one();
+    return Status::ok();
+  }
+  auto config = nezha::load_config(request->config);
+  if (!config) return config.status();
+  auto meeting = context::meet({request->rank, request->world_size, theirs.user, theirs.broadcast,
+                                theirs.all_gather}, *config);
+  if (!meeting) return meeting.status();
+  request->store = meeting->store;
+  if (!meeting->secret.empty()) request->config += "\nsecret=" + meeting->secret;
+  return Status::ok();
+}
+
 Status join(const nezha_init_options& options, nezha_comm_t* out) {
   ContextRequest request;
   request.rank = options.rank;
@@ -37,6 +64,8 @@ Status join(const nezha_init_options& options, nezha_comm_t* out) {
     NEZHA_RETURN_IF_ERROR(read_sized(options.callbacks, &theirs));
     callbacks = {theirs.user, theirs.set, theirs.get, theirs.set_if_absent, theirs.remove};
     request.callbacks = &callbacks;
+  } else if (options.exchange != nullptr) {
+    NEZHA_RETURN_IF_ERROR(meet(*options.exchange, &request));
   }
   auto context = Context::create(request);
   if (!context) return context.status();
@@ -44,12 +73,6 @@ Status join(const nezha_init_options& options, nezha_comm_t* out) {
   if (!world) return world.status();
   *out = new nezha_comm{.communicator = std::move(*world)};
   return Status::ok();
-}
-
-// Such a world meets nobody, not even an earlier one of this process.
-std::string name_of_a_world_of_one() {
-  static std::atomic<uint64_t> worlds{0};
-  return "-" + std::to_string(getpid()) + "-" + std::to_string(worlds++);
 }
 
 }  // namespace
@@ -83,7 +106,7 @@ nezha_code nezha_init_from_environment(const nezha_init_options* given, nezha_co
     const std::string job = context::job_name(context::process_variable, *launch);
     if (options.job == nullptr && !job.empty()) options.job = job.c_str();
     std::string store;
-    if (options.store == nullptr && options.callbacks == nullptr) {
+    if (options.store == nullptr && options.callbacks == nullptr && options.exchange == nullptr) {
       Result<context::Rendezvous> found = context::Rendezvous{context::kNobodyToMeet};
       if (!is_alone) {
         found = context::find_rendezvous(context::process_variable, *launch, options.rank,

@@ -27,7 +27,7 @@ namespace nezha::wire {
 
 inline constexpr size_t kNonceBytes = 16;
 using nezha::kMacBytes;
-inline constexpr uint16_t kProtocolVersion = 3;
+inline constexpr uint16_t kProtocolVersion = 4;
 
 using Nonce = std::array<std::byte, kNonceBytes>;
 using nezha::kSecretBytes;

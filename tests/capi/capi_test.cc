@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -52,6 +53,75 @@ void with_world(int ranks, Body body) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Ranks that are threads, and what they exchange.
+struct ThreadRanks {
+  explicit ThreadRanks(int ranks) : slots(static_cast<size_t>(ranks)), everybody(ranks) {}
+  std::vector<std::string> slots;
+  std::barrier<> everybody;
+};
+struct ThreadRank {
+  ThreadRanks& all;
+  size_t rank;
+
+  static int broadcast(void* user, void* data, size_t size) {
+    auto& self = *static_cast<ThreadRank*>(user);
+    if (self.rank == 0) self.all.slots[0].assign(static_cast<const char*>(data), size);
+    self.all.everybody.arrive_and_wait();
+    std::memcpy(data, self.all.slots[0].data(), size);
+    self.all.everybody.arrive_and_wait();
+    return 0;
+  }
+  static int all_gather(void* user, const void* mine, void* everything, size_t size) {
+    auto& self = *static_cast<ThreadRank*>(user);
+    self.all.slots[self.rank].assign(static_cast<const char*>(mine), size);
+    self.all.everybody.arrive_and_wait();
+    for (const std::string& slot : self.all.slots) {
+      std::memcpy(everything, slot.data(), size);
+      everything = static_cast<char*>(everything) + size;
+    }
+    self.all.everybody.arrive_and_wait();
+    return 0;
+  }
+  static int broken(void*, void*, size_t) { return NEZHA_PEER_LOST; }
+};
+
+TEST(CApi, MeetsThroughTheProgramsOwnExchange) {
+  constexpr int kRanks = 3;
+  Watchdog watchdog("exchange", kRanks);
+  const std::string config = loopback_config(1);
+  ThreadRanks table(kRanks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ThreadRank self{table, static_cast<size_t>(rank)};
+      const nezha_exchange exchange{sizeof(exchange), &self, ThreadRank::broadcast,
+                                    ThreadRank::all_gather};
+      nezha_init_options options = options_of(rank, kRanks, nullptr, config.c_str());
+      options.exchange = &exchange;
+      nezha_comm_t comm = nullptr;
+      ASSERT_EQ(nezha_init(&options, &comm), NEZHA_OK) << nezha_last_error();
+      int64_t x = rank;
+      EXPECT_EQ(nezha_all_reduce(comm, &x, &x, 1, NEZHA_INT64, NEZHA_SUM, nullptr, nullptr), NEZHA_OK);
+      EXPECT_EQ(x, 3);
+      nezha_destroy(comm);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CApi, AnExchangeThatFailsIsTold) {
+  const std::string config = loopback_config(1);
+  nezha_exchange exchange{sizeof(exchange), nullptr, ThreadRank::broken, nullptr};
+  nezha_init_options options = options_of(0, 2, nullptr, config.c_str());
+  options.exchange = &exchange;
+  nezha_comm_t comm = nullptr;
+  EXPECT_EQ(nezha_init(&options, &comm), NEZHA_INVALID_ARGUMENT);
+  exchange.all_gather = ThreadRank::all_gather;
+  EXPECT_EQ(nezha_init(&options, &comm), NEZHA_PEER_LOST);
+  EXPECT_NE(std::string(nezha_last_error()).find("broadcast of the program's own exchange"),
+            std::string::npos);
 }
 
 TEST(CApi, WorksFromC) {

@@ -2,6 +2,7 @@
 // rails of a rank, and a job can have sixteen rails with sixteen connections each.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -108,27 +109,47 @@ std::string carry_out(World& world, const Operation& operation, Algorithm algori
   return run_cases(world, cases);
 }
 
-// Each rank that sends a block or more has sent at least half of an equal share over every rail: no
+int64_t suspicions(World& world) {
+  int64_t found = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    auto parsed = parse_json(world.comm(rank).context().stats_json());
+    if (parsed) found += parsed->at("links_suspected").integer_or(0);
+  }
+  return found;
+}
+
+// "" or which rank that sends a block or more has not sent half of an equal share over every rail: no
 // transfer is divided, so the shares of so few are not quite equal.
-void expect_all_rails(World& world, int senders, const std::function<std::string()>& operation) {
+std::string uneven(World& world, int senders, const std::function<std::string()>& operation) {
   std::vector<std::vector<int64_t>> before;
   for (int rank = 0; rank < kRanks; ++rank) before.push_back(sent_by_rail(world, rank));
-  ASSERT_EQ(operation(), "");
+  if (const std::string wrong = operation(); !wrong.empty()) return wrong;
   int found = 0;
   for (int rank = 0; rank < kRanks; ++rank) {
     std::vector<int64_t> sent = sent_by_rail(world, rank);
-    ASSERT_EQ(sent.size(), size_t{kRails});
+    if (sent.size() != size_t{kRails}) return "rank " + std::to_string(rank) + " has other rails";
     int64_t all = 0;
     for (size_t rail = 0; rail < sent.size(); ++rail) {
       all += sent[rail] -= before[static_cast<size_t>(rank)][rail];
     }
     if (all < static_cast<int64_t>(kBlock)) continue;
     ++found;
-    for (const int64_t bytes : sent) {
-      EXPECT_GE(bytes, all / kRails / 2) << "rank " << rank << ": " << ::testing::PrintToString(sent);
+    if (*std::min_element(sent.begin(), sent.end()) < all / kRails / 2) {
+      return "rank " + std::to_string(rank) + ": " + ::testing::PrintToString(sent);
     }
   }
-  EXPECT_GE(found, senders);
+  return found >= senders ? "" : std::to_string(found) + " ranks have sent a block";
+}
+
+// On a machine that is busy with something else a rail may not be heard for 36 ms. It then carries nothing,
+// as it should, and little for a while after it is heard again: more operations are looked at then.
+void expect_all_rails(World& world, int senders, const std::function<std::string()>& operation) {
+  constexpr int kOperationsMax = 50;
+  std::string wrong = uneven(world, senders, operation);
+  for (int i = 1; i < kOperationsMax && !wrong.empty() && suspicions(world) > 0; ++i) {
+    wrong = uneven(world, senders, operation);
+  }
+  EXPECT_EQ(wrong, "") << suspicions(world) << " suspicions";
 }
 
 class EveryRail : public ::testing::TestWithParam<Operation> {

@@ -1,6 +1,7 @@
 // Jobs that meet in stores with a past: leftovers of earlier runs, misfits, and one store used again.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 #include <set>
@@ -177,6 +178,29 @@ TEST(OwnStoreMeeting, OnlyRankZeroReadsWhatEachRankSays) {
     EXPECT_EQ(std::count_if(keys.begin(), keys.end(), of_ranks), 0) << "rank " << rank;
     EXPECT_LE(keys.size(), 5U) << "rank " << rank;  // world, welcome and its part, go, outcome
   }
+}
+
+// All have heard the outcome by then, and the others count on this rank.
+TEST(OwnStoreMeeting, AStoreThatFailsAtTheVeryEndEndsNobody) {
+  constexpr int kRanks = 2;
+  Watchdog watchdog("meeting with a failing store", 1);
+  WatchedStore store;
+  std::atomic<int> failed{0};
+  store.on_set = [&](const std::string& key, std::string&) {
+    const bool is_last = key.find("/done/") != std::string::npos;
+    failed += is_last ? 1 : 0;
+    return !is_last;
+  };
+  std::vector<rendezvous::StoreCallbacks> calls;
+  for (int rank = 0; rank < kRanks; ++rank) calls.push_back(store.callbacks(rank));
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    context::ContextRequest request = patient(rank, kRanks, "");
+    request.callbacks = &calls[static_cast<size_t>(rank)];
+    ranks.push_back(std::make_unique<Rank>(std::move(request)));
+  }
+  for (const auto& rank : ranks) EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
+  EXPECT_EQ(failed, kRanks);
 }
 
 // The same address and job name, the earlier communicators still open: as in a notebook.

@@ -69,6 +69,11 @@ inline uint64_t encode(FloatFormat format, double value) {
 
 inline bool is_float(Dtype dtype) { return static_cast<int>(dtype) <= 3; }
 
+inline bool is_unsigned(Dtype dtype) {
+  return dtype == Dtype::uint8 || dtype == Dtype::uint16 || dtype == Dtype::uint32 ||
+         dtype == Dtype::uint64;
+}
+
 inline FloatFormat format_of(Dtype dtype) {
   if (dtype == Dtype::float16) return kBinary16;
   return dtype == Dtype::bfloat16 ? kBrain16 : kBinary32;
@@ -104,7 +109,11 @@ inline __int128 signed_value(Dtype dtype, uint64_t bits) {
   switch (dtype) {
     case Dtype::int8: return static_cast<int8_t>(bits);
     case Dtype::uint8: return static_cast<uint8_t>(bits);
+    case Dtype::int16: return static_cast<int16_t>(bits);
+    case Dtype::uint16: return static_cast<uint16_t>(bits);
     case Dtype::int32: return static_cast<int32_t>(bits);
+    case Dtype::uint32: return static_cast<uint32_t>(bits);
+    case Dtype::uint64: return bits;
     default: return static_cast<int64_t>(bits);
   }
 }

@@ -87,7 +87,7 @@ __int128 saturated_product(Dtype dtype, __int128 value, double factor) {
   const double product = static_cast<double>(value) * factor;
   if (std::isnan(product)) return 0;
   const int bits = static_cast<int>(8 * dtype_size(dtype));
-  const bool has_sign = dtype != Dtype::uint8;
+  const bool has_sign = !reference::is_unsigned(dtype);
   const __int128 lowest = has_sign ? -(__int128{1} << (bits - 1)) : 0;
   const __int128 highest = (__int128{1} << (has_sign ? bits - 1 : bits)) - 1;
   const double bounded = std::clamp(product, -0x1p100, 0x1p100);
@@ -116,7 +116,8 @@ TEST_P(IntegerScale, ProductsAreTruncatedAndSaturated) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, IntegerScale,
-                         ::testing::Values(Dtype::int8, Dtype::uint8, Dtype::int32, Dtype::int64),
+                         ::testing::Values(Dtype::int8, Dtype::uint8, Dtype::int16, Dtype::uint16,
+                                           Dtype::int32, Dtype::uint32, Dtype::int64, Dtype::uint64),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 // The bits of value * factor, or of value / divisor.

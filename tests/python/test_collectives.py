@@ -8,8 +8,9 @@ import nezha
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 for NumPy comes from ml_dtypes")
 
 RANKS = 3
-DTYPES = {name: numpy.dtype(name) for name in ("float64", "float32", "float16", "int8", "uint8",
-                                               "int32", "int64")}
+DTYPES = {name: numpy.dtype(name) for name in ("float64", "float32", "float16", "int8", "int16",
+                                               "int32", "int64", "uint8", "uint16", "uint32",
+                                               "uint64")}
 DTYPES["bfloat16"] = numpy.dtype(ml_dtypes.bfloat16)
 BIT_OPS = {"band": numpy.bitwise_and, "bor": numpy.bitwise_or, "bxor": numpy.bitwise_xor}
 OPS = {"sum": numpy.add, "prod": numpy.multiply, "min": numpy.minimum, "max": numpy.maximum,
@@ -45,6 +46,51 @@ def test_all_reduce(world, dtype, op):
     for result in world(RANKS, body):
         if result is not None:
             assert result.tobytes() == expected(dtype, op).tobytes()
+
+
+@pytest.mark.parametrize("op, word", [
+    ("sum", any), ("max", any), ("bor", any), ("prod", all), ("min", all), ("band", all),
+    ("bxor", lambda column: sum(column) % 2 == 1),
+])
+def test_bools_stay_bools(world, op, word):
+    rows = [[True, False, True, False], [True, False, False, True], [True, False, True, True]]
+
+    def body(comm):
+        blocks = numpy.array(rows[comm.rank] * RANKS)
+        return (comm.all_reduce(numpy.array(rows[comm.rank]), op),
+                comm.reduce_scatter(blocks, op=op, out=numpy.empty(4, bool)))
+
+    for results in world(RANKS, body):
+        for result in results:
+            assert result.dtype == bool and result.view("u1").max() <= 1
+            assert result.tolist() == [word(column) for column in zip(*rows)]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_have_what_is_linear(world, dtype):
+    def body(comm):
+        x = numpy.full(6, comm.rank + 1 - 2j * comm.rank, dtype)
+        block = comm.reduce_scatter_v(x, counts=[1, 2, 3], out=numpy.zeros(comm.rank + 1, dtype))
+        halves = comm.all_reduce(x, "premul_sum", factor=0.5, out=numpy.zeros_like(x))
+        rooted = comm.reduce(x.copy(), 1, "avg")
+        return block, halves, rooted, comm.all_reduce(x)
+
+    for rank, (block, halves, rooted, total) in enumerate(world(RANKS, body)):
+        assert total.dtype == dtype and (total == 6 - 6j).all()
+        assert block.tolist() == [6 - 6j] * (rank + 1) and (halves == 3 - 3j).all()
+        assert rooted is None or rooted.tolist() == [2 - 2j] * 6
+        assert (rooted is None) == (rank != 1)
+
+
+@pytest.mark.parametrize("dtype, op, words", [
+    ("bool", "avg", "avg.*bool.*number type"), ("bool", "premul_sum", "premul_sum.*bool"),
+    ("complex64", "max", "max.*complex64.*sum, avg"), ("complex128", "prod", "prod.*complex128"),
+])
+def test_operators_that_an_element_does_not_have(dtype, op, words):
+    with nezha.init() as comm:
+        with pytest.raises(nezha.Unsupported, match=words):
+            comm.all_reduce(numpy.zeros(2, dtype), op, factor=2.0 if op == "premul_sum" else None)
+        assert comm.all_reduce(numpy.ones(2, dtype)).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

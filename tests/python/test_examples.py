@@ -163,6 +163,41 @@ def test_c_program_asks_where_to_meet(c_program):
     assert done.returncode == 1 and "rank 1 of 2" in done.stderr and "NEZHA_STORE" in done.stderr
 
 
+MPI_PROGRAM = """
+#include <nezha/mpi.h>
+#include <stdio.h>
+
+int main(int argc, char** argv) {
+  nezha_comm_t comm;
+  int mine = 1, rank = 0, size = 0;
+  MPI_Init(&argc, &argv);
+  if (nezha_init_mpi(MPI_COMM_WORLD, NULL, &comm) != NEZHA_OK ||
+      nezha_all_reduce(comm, &mine, &mine, 1, NEZHA_INT32, NEZHA_SUM, NULL, NULL) != NEZHA_OK) {
+    fprintf(stderr, "%s\\n", nezha_last_error());
+    return 1;
+  }
+  nezha_rank(comm, &rank);
+  nezha_world_size(comm, &size);
+  nezha_destroy(comm);
+  MPI_Allreduce(MPI_IN_PLACE, &rank, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (mine != 3 || size != 3 || rank != 3) return 2;
+  return MPI_Finalize();
+}
+"""
+
+
+def test_c_program_with_mpi(installed, tmp_path):
+    compiler = Path(sys.executable).with_name("mpicc")
+    assert compiler.exists(), "mpicc is missing: pip install mpich brings it, as make test does"
+    library = next(installed.rglob("libnezha.so")).parent
+    (tmp_path / "program.c").write_text(MPI_PROGRAM)
+    built = run(compiler, *STRICT, tmp_path / "program.c", f"-I{installed / 'include'}", f"-L{library}", "-lnezha",
+                f"-Wl,-rpath,{library}", "-o", tmp_path / "program")
+    assert built.returncode == 0, built.stderr
+    done = run(compiler.with_name("mpiexec"), "-n", 3, tmp_path / "program")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_c_program_with_cmake(installed, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.22)\nproject(example C)\nfind_package(nezha 0.1 REQUIRED)\n"

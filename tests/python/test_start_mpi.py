@@ -1,9 +1,8 @@
-"""Rendezvous over MPI: with a stand-in for mpi4py's communicator, and with the real one."""
+"""Ranks that MPI brings: with a stand-in for mpi4py's communicator, and with the real one."""
 
 import os
 import pickle
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ import pytest
 import nezha
 from conftest import run_threads
 from nezha.launcher.placement import free_port
-from nezha._startup import mpi_rendezvous
 
 _FAR_S = 600.0
 
@@ -34,6 +32,7 @@ class FakeComm:
     def __init__(self, world, rank):
         self.world, self.rank = world, rank
         self.calls = []
+        self.received = b""
 
     def Get_rank(self):
         return self.rank
@@ -47,7 +46,8 @@ class FakeComm:
 
     def Bcast(self, buffer, root=0):
         self.calls.append(("Bcast", len(buffer)))
-        buffer[:] = self._all(bytes(buffer))[root]
+        self.received = self._all(bytes(buffer))[root]
+        buffer[:] = self.received
 
     def _all(self, value):
         self.world.slots[self.rank] = value
@@ -71,23 +71,19 @@ def test_ranks_and_address_come_from_mpi():
     assert run_ranks(4, body) == [bytearray([6, 4])] * 4
 
 
-def test_every_rank_makes_the_same_calls_and_gets_the_same_answer():
+@pytest.mark.parametrize("config, length", [({}, 64), ({"secret": "0123456789abcdef" * 2}, 1)])
+def test_every_rank_makes_the_same_calls_and_a_configured_secret_stays(config, length):
     def body(comm):
-        met = mpi_rendezvous.meet(comm, {}, {})
-        return comm.calls, met.store, met.secret
+        with nezha.init(mpi=comm, timeout=_FAR_S, config=config) as nezha_comm:
+            nezha_comm.barrier()
+        return comm.calls, comm.received
 
-    calls, store, secret = zip(*run_ranks(3, body))
-    assert calls[0] == calls[1] == calls[2]
-    assert len(set(store)) == len(set(secret)) == 1
-    assert store[0].startswith("tcp://") and len(secret[0]) == 64
-
-
-@pytest.mark.parametrize("env, config", [({"NEZHA_SECRET_FILE": "/s"}, {}), ({}, {"secret": "x"})])
-def test_a_configured_secret_stays(env, config):
-    def body(comm):
-        return mpi_rendezvous.meet(comm, env, config).secret
-
-    assert run_ranks(2, body) == [None, None]
+    calls, received = zip(*run_ranks(3, body))
+    assert calls[0] == calls[1] == calls[2] == [("Bcast", 2048), ("Allgather", 16, 48)]
+    assert received[0] == received[1] == received[2]
+    title, secret, *addresses = received[0].rstrip(b"\0").decode().splitlines()
+    assert title == "nezha rendezvous 1" and len(secret) == length
+    assert addresses and all(each.startswith("tcp://") for each in addresses)
 
 
 exploited = []
@@ -123,17 +119,33 @@ def test_what_other_ranks_send_is_never_code():
 
     def body(rank):
         with pytest.raises(nezha.InvalidArgument, match="sent no addresses"):
-            mpi_rendezvous.meet(HostileComm(world, rank), {}, {})
+            nezha.init(mpi=HostileComm(world, rank), timeout=_FAR_S)
 
     run_threads(3, body)
     assert not exploited
     assert pickle.loads(pickle.dumps(Exploit())) is None and exploited  # it would have
 
 
-@pytest.mark.parametrize("offer", [b"", b"{", b"[1]", b"[[1, 2, 3]]", b'[["a", "b"]]', b"[" * 2000, b"7"])
+class AlteringComm(FakeComm):
+    """Its broadcast is `alter(bytes)` of what rank 0 sends."""
+
+    def __init__(self, world, rank, alter):
+        super().__init__(world, rank)
+        self.alter = alter
+
+    def Bcast(self, buffer, root=0):
+        super().Bcast(buffer, root)
+        altered = self.alter(bytes(buffer).rstrip(b"\0"))
+        buffer[:] = altered.ljust(len(buffer), b"\0")[:len(buffer)]
+
+
+@pytest.mark.parametrize("offer", [b"", b"{", b"nezha", b"nezha rendezvous 2\n-\n", b"[" * 2000])
 def test_an_offer_that_is_none_is_refused(offer):
-    with pytest.raises(nezha.InvalidArgument, match="sent no addresses"):
-        mpi_rendezvous._addresses(offer)
+    def body(comm):
+        with pytest.raises(nezha.InvalidArgument, match="sent no addresses"):
+            nezha.init(mpi=AlteringComm(comm.world, comm.rank, lambda _: offer), timeout=_FAR_S)
+
+    run_ranks(2, body)
 
 
 def test_one_rank_alone():
@@ -141,34 +153,62 @@ def test_one_rank_alone():
         assert comm.world_size == 1
 
 
-def test_an_address_that_one_rank_cannot_reach_is_not_taken(monkeypatch):
-    reach = mpi_rendezvous._reach
-    this = threading.local()
-    monkeypatch.setattr(mpi_rendezvous, "_listen", lambda: listeners("127.0.0.1", "127.0.0.2"))
-    monkeypatch.setattr(mpi_rendezvous, "_reach",
-                        lambda all_: [False] + reach(all_)[1:] if this.rank == 2 else reach(all_))
+def without_ports(offer, how_many):
+    """The offer with addresses at which nobody listens in place of its first ones."""
+    title, secret, *addresses = offer.decode().splitlines()
+    gone = [each.rsplit(":", 1)[0] + f":{free_port()}" for each in addresses[:how_many]]
+    return "\n".join([title, secret, *gone, *addresses[how_many:]]).encode()
 
+
+def test_an_address_that_one_rank_cannot_reach_is_not_taken():
     def body(comm):
-        this.rank = comm.rank
-        return mpi_rendezvous.meet(comm, {}, {}).store
+        if comm.rank == 2:
+            comm = AlteringComm(comm.world, 2, lambda offer: without_ports(offer, 1))
+        with nezha.init(mpi=comm, rails="127.1.0.1,127.2.0.1", timeout=_FAR_S) as nezha_comm:
+            return nezha_comm.all_reduce(bytearray([comm.rank, 1]))
 
-    store = run_ranks(3, body)
-    assert store[0].startswith("tcp://127.0.0.2:") and len(set(store)) == 1
+    assert run_ranks(3, body) == [bytearray([3, 3])] * 3
 
 
-def test_no_way_to_rank_0_is_named_on_every_rank(monkeypatch):
-    monkeypatch.setattr(mpi_rendezvous, "_listen", lambda: listeners("127.0.0.1"))
-    monkeypatch.setattr(mpi_rendezvous, "_reach", lambda all_: [False] * len(all_))
-
+def test_no_way_to_rank_0_is_named_on_every_rank():
     def body(comm):
-        with pytest.raises(nezha.InvalidArgument, match="127.0.0.1 not from rank 1, 2"):
-            mpi_rendezvous.meet(comm, {}, {})
+        if comm.rank:
+            comm = AlteringComm(comm.world, comm.rank, lambda offer: without_ports(offer, 16))
+        with pytest.raises(nezha.InvalidArgument, match="127.0.0.1:[0-9]+ not from rank 1, 2"):
+            nezha.init(mpi=comm, rails="lo", timeout=_FAR_S)
 
     run_ranks(3, body)
 
 
-def listeners(*addresses):
-    return [socket.create_server((address, 0)) for address in addresses]
+def test_what_the_communicator_raises_is_the_cause():
+    class Broken(FakeComm):
+        def Allgather(self, mine, everybody):
+            raise OSError("the fabric of MPI is gone")
+
+    def body(comm):
+        with pytest.raises(nezha.Error, match="all_gather of the program's own exchange") as caught:
+            nezha.init(mpi=Broken(comm.world, comm.rank), timeout=_FAR_S)
+        assert "fabric of MPI is gone" in str(caught.value.__cause__)
+
+    run_ranks(2, body)
+
+
+def test_a_view_that_was_kept_reaches_nothing():
+    kept = []
+
+    class Keeping(FakeComm):
+        def Bcast(self, buffer, root=0):
+            super().Bcast(buffer, root)
+            kept.append(buffer)
+
+    def body(comm):
+        nezha.init(mpi=Keeping(comm.world, comm.rank), timeout=_FAR_S).close()
+
+    run_ranks(2, body)
+    assert len(kept) == 2
+    for buffer in kept:
+        with pytest.raises(ValueError, match="released"):
+            bytes(buffer)
 
 
 def test_what_does_not_fit_is_refused():

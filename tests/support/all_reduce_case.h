@@ -63,7 +63,7 @@ inline uint64_t input_bits(const AllReduceCase& at, std::mt19937_64& generator) 
       return bits_of(at.dtype, static_cast<int>(any % 100));
     default: break;
   }
-  const int low = at.dtype == Dtype::uint8 ? 0 : -5;
+  const int low = reference::is_unsigned(at.dtype) ? 0 : -5;
   return bits_of(at.dtype, low + static_cast<int>(any % 11));
 }
 

@@ -59,6 +59,10 @@ def all_reduce_kinds() -> None:
         tensor = torch.full((5,), 2.0, dtype=dtype)
         dist.all_reduce(tensor, dist._make_nccl_premul_sum(0.5))
         agree(tensor, torch.full((5,), float(world), dtype=dtype))
+    for dtype in (torch.int16, torch.uint16, torch.uint32, torch.uint64):  # which Gloo does not reduce
+        tensor = torch.full((5,), dist.get_rank() + 1, dtype=dtype)
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        agree(tensor, torch.full((5,), world, dtype=dtype))
     scalar = torch.tensor(3)
     dist.all_reduce(scalar)
     assert scalar.item() == 3 * world

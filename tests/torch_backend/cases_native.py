@@ -92,7 +92,8 @@ def direct() -> None:
     python = _native.implementation(backend)
     total = world * (world - 1) // 2
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8,
-                  torch.uint8, torch.int32, torch.int64):
+                  torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
+                  torch.uint64):
         before, by_python = backend._get_sequence_number_for_group(), python._sequence
         tensor = torch.full((5,), rank, dtype=dtype)
         dist.all_reduce(tensor)

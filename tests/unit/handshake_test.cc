@@ -103,9 +103,9 @@ TEST_F(Handshake, MacsAreTheDocumentedOnes) {
     return hex;
   };
   EXPECT_EQ(hex_at(challenge(secret_), 20),
-            "6b46d849db395c49d5a2bbd6491b632cd15acf376aedac9a0016ba7424301468");
+            "cf14353976e537ae3a5182fa5f88274601edf99433802a569e2800373f14c53c");
   EXPECT_EQ(hex_at(proof(secret_), 4),
-            "53ef14a7377899d6bb3fba43299e83488b4cf078e70f53ad0a3e2c42b13ad1e2");
+            "b696ab79bfc2743649e283e6790147227b3920df5379e30675c03f2d9d8839b1");
 }
 
 TEST_F(Handshake, AnotherSecretIsRefusedByBothSides) {

@@ -6,7 +6,7 @@ import os
 from typing import Any, Mapping, Optional, Tuple, Union
 
 from .. import launch_environment
-from . import mpi_rendezvous, stores, interruptible
+from . import interruptible, mpi as mpi_ranks, stores
 from ..communicator import Communicator
 from ..errors import InvalidArgument
 
@@ -50,10 +50,8 @@ def init(rank: Optional[int] = None, world_size: Optional[int] = None,
     if mpi is not None:
         if (rank, world_size, store) != (None, None, None):
             raise InvalidArgument("mpi= brings rank, world_size and store: pass none of them")
-        met = mpi_rendezvous.meet(mpi, os.environ, config or {})
-        if met.secret:
-            text += f"\nsecret={met.secret}"
-        return interruptible.connect(met.rank, met.world_size, met.store, None, job, timeout or 0.0, text)
+        mpi_rank, mpi_size = mpi_ranks.rank_and_size(mpi)
+        return interruptible.connect(mpi_rank, mpi_size, None, None, job, timeout or 0.0, text, mpi)
     address = store if isinstance(store, str) else None
     store_object = None if store is None or address is not None else stores.adapt(store)
     found = launch_environment.detect(os.environ, rank, world_size,

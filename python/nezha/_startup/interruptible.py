@@ -41,11 +41,11 @@ _waiting = _Waiting()
 
 
 def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
-            job: Optional[str], timeout: float, config: str) -> Communicator:
-    """communicator.connect, which what a signal handler raises in the caller's own store ends, too."""
+            job: Optional[str], timeout: float, config: str, mpi: Any = None) -> Communicator:
+    """communicator.connect, which what a signal handler raises in the caller's store or exchange ends."""
     with _waiting:
         try:
-            return connect_native(rank, world_size, store, store_object, job, timeout, config)
+            return connect_native(rank, world_size, store, store_object, job, timeout, config, mpi)
         except Error as error:
             interruption = _interruption(error.__cause__)
             if interruption is None:
@@ -54,7 +54,7 @@ def connect(rank: int, world_size: int, store: Optional[str], store_object: Any,
 
 
 def _interruption(cause: Optional[BaseException]) -> Optional[BaseException]:
-    """What a signal handler raised inside the caller's own store."""
+    """What a signal handler raised inside the caller's own store or exchange."""
     return None if isinstance(cause, Exception) else cause
 
 

@@ -49,10 +49,10 @@ class Collectives(Calls):
     def allreduce(self, tensors: Tensors, opts: Any = _ALLREDUCE) -> Optional[Work]:
         """The tensor = opts.reduceOp over the ranks."""
         (tensor,) = _tensors.single(tensors)
-        op, factor = operator(opts.reduceOp, tensor)
+        op, factor = operator(opts.reduceOp)
         packed, finish = _tensors.packed(tensor)
         return self._start(opts, tensors, finish, self._comm.all_reduce,
-                           reducible(packed, op), op, factor=factor)
+                           reducible(packed), op, factor=factor)
 
     def allreduce_sparse(self, tensors: Tensors, opts: Any = _ALLREDUCE) -> Optional[Work]:
         """Raises Unsupported."""
@@ -65,21 +65,21 @@ class Collectives(Calls):
         calls: List[Call] = []
         finishes = []
         for tensor in tensors:
-            op, factor = operator(opts.reduceOp, tensor)
+            op, factor = operator(opts.reduceOp)
             packed, finish = _tensors.packed(tensor)
             finishes.append(finish)
-            calls.append((self._comm.all_reduce, (reducible(packed, op), op), {"factor": factor}))
+            calls.append((self._comm.all_reduce, (reducible(packed), op), {"factor": factor}))
         return self._start_all(opts, tensors, _tensors.both(finishes), calls)
 
     @collective("reduce", device=lambda tensors, opts=None: tensors[0])
     def reduce(self, tensors: Tensors, opts: Any) -> Optional[Work]:
         """As allreduce; only group rank opts.rootRank gets the result."""
         (tensor,) = _tensors.single(tensors)
-        op, factor = operator(opts.reduceOp, tensor)
+        op, factor = operator(opts.reduceOp)
         packed, finish = _tensors.packed(tensor)
         if opts.rootRank != self._comm.rank:  # which only reads
             finish = None
-        return self._start(opts, tensors, finish, self._comm.reduce, reducible(packed, op),
+        return self._start(opts, tensors, finish, self._comm.reduce, reducible(packed),
                            opts.rootRank, op, factor=factor)
 
     @collective("all_gather", device=lambda outputs, inputs, opts=None: inputs[0])
@@ -282,16 +282,14 @@ class Collectives(Calls):
                      counts: Optional[List[int]]) -> Any:
         _tensors.same_dtype(output, tensor)
         source = _tensors.dense(tensor)
-        op, factor = operator(opts.reduceOp, source)
+        op, factor = operator(opts.reduceOp)
         packed, finish = _tensors.packed(output, load=False)
         world = self._comm.world_size
-        options = {"op": op, "factor": factor, "out": reducible(packed, op)}
+        options = {"op": op, "factor": factor, "out": reducible(packed)}
         if counts is None or len(set(counts)) == 1:
             if source.numel() != packed.numel() * world:
                 raise errors.InvalidArgument(
                     f"reduce_scatter: the input has {source.numel()} elements; {world} ranks with "
                     f"an output of {packed.numel()} each need {packed.numel() * world}")
-            return (self._comm.reduce_scatter, (reducible(source, op),), options), finish
-        scale = 2 if source.is_complex() else 1
-        arguments = (reducible(source, op), [n * scale for n in counts])
-        return (self._comm.reduce_scatter_v, arguments, options), finish
+            return (self._comm.reduce_scatter, (reducible(source),), options), finish
+        return (self._comm.reduce_scatter_v, (reducible(source), counts), options), finish

@@ -6,7 +6,7 @@ lost peers and deadlines carry the words by which torch's own tools tell them ap
 
 from __future__ import annotations
 
-from typing import Dict, NoReturn, Type
+from typing import Dict, Type
 
 import torch.distributed as dist
 
@@ -56,10 +56,3 @@ def translate(error: errors.Error) -> errors.Error:
     translated = _CLASSES[kind](text)
     translated.__dict__.update(error.__dict__)  # ranks, rail, operation
     return translated
-
-
-def refuse_dtype(dtype: object, operation: str) -> NoReturn:
-    """Raises Unsupported for a dtype that `operation` has no arithmetic for."""
-    raise errors.Unsupported(
-        f"{operation} on {dtype}: the backend reduces float64, float32, float16, bfloat16, int8, "
-        "uint8, int32, int64, bool and complex (sums only); convert the tensor")

@@ -17,7 +17,7 @@ BLOCK = 1 << 20  # elements produced at a time: bounds the memory of the check
 
 # Largest whole number up to which every whole number is exact.
 _EXACT = {"float64": 1 << 52, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
-_INTEGERS = ("int8", "uint8", "int32", "int64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _BITWISE = {"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor}
 _COMBINE = {
     "sum": np.add, "avg": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,

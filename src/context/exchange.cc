@@ -128,8 +128,8 @@ Result<std::string> choose(const std::vector<std::string>& addresses,
     if (without.empty()) return addresses[i];
     ways += (ways.empty() ? "" : "; ") + addresses[i] + " not from rank " + without;
   }
-  return error(Code::invalid_argument, "no address of rank 0's host can be reached by all ranks: %s. Open "
-               "a port between the hosts, or start with a store that all of them reach",
+  return error(Code::invalid_argument, "no address of rank 0's host can be reached by all ranks: %s. "
+               "Open a port between the hosts, or start with a store that all of them reach",
                ways.empty() ? "it has none" : ways.c_str());
 }
 

@@ -141,8 +141,8 @@ std::string uneven(World& world, int senders, const std::function<std::string()>
   return found >= senders ? "" : std::to_string(found) + " ranks have sent a block";
 }
 
-// On a machine that is busy with something else a rail may not be heard for 36 ms. It then carries nothing,
-// as it should, and little for a while after it is heard again: more operations are looked at then.
+// On a machine that is busy with something else a rail may not be heard for 36 ms. It then carries
+// nothing, as it should, and little for a while after it is heard again: more operations are looked at.
 void expect_all_rails(World& world, int senders, const std::function<std::string()>& operation) {
   constexpr int kOperationsMax = 50;
   std::string wrong = uneven(world, senders, operation);

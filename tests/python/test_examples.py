@@ -191,8 +191,8 @@ def test_c_program_with_mpi(installed, tmp_path):
     assert compiler.exists(), "mpicc is missing: pip install mpich brings it, as make test does"
     library = next(installed.rglob("libnezha.so")).parent
     (tmp_path / "program.c").write_text(MPI_PROGRAM)
-    built = run(compiler, *STRICT, tmp_path / "program.c", f"-I{installed / 'include'}", f"-L{library}", "-lnezha",
-                f"-Wl,-rpath,{library}", "-o", tmp_path / "program")
+    built = run(compiler, *STRICT, tmp_path / "program.c", f"-I{installed / 'include'}", f"-L{library}",
+                "-lnezha", f"-Wl,-rpath,{library}", "-o", tmp_path / "program")
     assert built.returncode == 0, built.stderr
     done = run(compiler.with_name("mpiexec"), "-n", 3, tmp_path / "program")
     assert done.returncode == 0, done.stdout + done.stderr

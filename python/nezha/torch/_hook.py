@@ -23,7 +23,7 @@ def ddp_hook(state: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.
     if state is None or not hasattr(state, "all_reduce"):
         state = _connect.communicator(state)
     gradients = bucket.buffer()
-    native = state.all_reduce(reducible(gradients, "avg"), "avg", async_op=True)
+    native = state.all_reduce(reducible(gradients), "avg", async_op=True)
     return Work(native, [gradients]).get_future().then(_value)
 
 

@@ -20,7 +20,7 @@ NODES = 3
 RAILS = 2
 _OUTAGE_S = 1.8  # what the job allows
 _OPERATIONS = 5_000  # for seconds, so that no slow machine ends them before the fault is there
-_IDLE_S = 5.0  # in which an idle job has to notice: 2.5 s of silence, then the outage
+_IDLE_S = 5.0  # in which an idle job has to notice: 2.5 s of silence at least, and the outage
 
 
 class Vanish(Campaign):

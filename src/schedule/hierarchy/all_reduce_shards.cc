@@ -4,8 +4,9 @@
 // All ranks of a host own shards, so all of them talk to the other hosts at once, and a host sends
 // 2 (H-1)/H of the bytes, the fewest possible.
 //
-// Where hosts have different numbers of ranks, there are as many shards as the fullest host has ranks, but
-// at most twice as many as a host has in the mean, and where there are fewer ranks one owns several. Slices are bounded by twice the ranks.
+// Where hosts have different numbers of ranks, there are as many shards as the fullest host has ranks,
+// but at most twice as many as a host has in the mean; where a host has fewer ranks, one owns several.
+// Slices are bounded by twice the ranks.
 #include <algorithm>
 
 #include "base/divide_up.h"

@@ -67,8 +67,11 @@ def test_any_of_none_is_an_error():
 
 
 def test_one_that_failed_is_over_and_raises_when_it_is_asked(world):
+    both_have_called = threading.Barrier(2, timeout=60)  # a call after the other's abort raises at once
+
     def body(comm):
         works = [comm.recv(numpy.zeros(1), 1 - comm.rank, tag=tag, async_op=True) for tag in (1, 2)]
+        both_have_called.wait()
         works[1].abort()
         assert nezha.wait_any([works[1]], timeout=60) == 0
         assert "failed" in repr(works[1])

@@ -85,7 +85,7 @@ std::optional<nezha_dtype> unsigned_integer(Py_ssize_t size) {
   }
 }
 
-// What an element is combined as that the library has no dtype for.
+// Elements that the library has no dtype for are combined as `unit` elements of `dtype` each.
 struct Combined {
   const char* name;
   nezha_dtype dtype;

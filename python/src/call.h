@@ -46,8 +46,8 @@ inline std::optional<double> to_timeout(Given given) {
 // 0 to 2**32 - 1.
 uint32_t to_tag(Given given);
 nezha_op to_op(Given given);
-// What the library is told to do so that `op` is done on x: on bools sums and maxima are "or", products
-// and minima "and"; complex numbers have only what is linear. Raises where `op` is not defined for x.
+// The library's operator that does `op` on x: on bools sums and maxima are "or", products and minima
+// "and"; complex numbers have only the linear ones. Raises where `op` is not defined for x.
 nezha_op operator_on(const Buffer& x, nezha_op op);
 // 1 where there is none. Only premul_sum has one, and must.
 double to_factor(nezha_op op, Given given);

@@ -18,7 +18,7 @@ class ExchangeBridge {
   ExchangeBridge& operator=(const ExchangeBridge&) = delete;
 
   const nezha_exchange* functions() const { return &functions_; }
-  // What was raised, or an invalid handle.
+  // The exception that was raised, or an invalid handle.
   nanobind::handle error() const { return error_; }
 
  private:

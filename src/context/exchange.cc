@@ -20,7 +20,7 @@ namespace {
 
 constexpr Nanoseconds kReach = 3 * kSecond;
 constexpr size_t kAddressesMax = 16;
-// What rank 0 says: lines, and zeros up to this length. 16 addresses are less than half of it.
+// Rank 0 sends lines, and zeros up to this length. 16 addresses are less than half of it.
 constexpr size_t kOfferBytes = 2048;
 constexpr std::string_view kFirstLine = "nezha rendezvous 1";
 constexpr std::string_view kNoSecret = "-";

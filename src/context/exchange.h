@@ -5,7 +5,7 @@
 // it sends a fresh one along.
 //
 // Contract: meet() is collective, and blocks as long as the program's functions do and some seconds more.
-// What fails on one rank fails on all, except for a failure of those functions. Any thread.
+// A failure on one rank is one on all, except for a failure of those functions. Any thread.
 #pragma once
 
 #include <string>

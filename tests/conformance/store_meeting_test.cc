@@ -144,6 +144,19 @@ TEST(RedisMeeting, AUserOfTheAccessListIsEnoughAndNothingStays) {
   }
 }
 
+// So many ranks meet in the store, use their communicator and leave.
+void expect_to_meet(WatchedStore& store, int count) {
+  std::vector<rendezvous::StoreCallbacks> calls;
+  for (int rank = 0; rank < count; ++rank) calls.push_back(store.callbacks(rank));
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int rank = 0; rank < count; ++rank) {
+    context::ContextRequest request = patient(rank, count, "");
+    request.callbacks = &calls[static_cast<size_t>(rank)];
+    ranks.push_back(std::make_unique<Rank>(std::move(request)));
+  }
+  for (const auto& rank : ranks) EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
+}
+
 // The exchanges of a rank do not grow with the number of ranks, except for rank 0.
 TEST(OwnStoreMeeting, OnlyRankZeroReadsWhatEachRankSays) {
   constexpr int kRanks = 6;
@@ -156,19 +169,7 @@ TEST(OwnStoreMeeting, OnlyRankZeroReadsWhatEachRankSays) {
     const std::lock_guard lock(mutex);
     if (!key.ends_with(own)) read[static_cast<size_t>(reader)].insert(key);
   };
-  std::vector<rendezvous::StoreCallbacks> calls;
-  for (int rank = 0; rank < kRanks; ++rank) calls.push_back(store.callbacks(rank));
-  {
-    std::vector<std::unique_ptr<Rank>> ranks;
-    for (int rank = 0; rank < kRanks; ++rank) {
-      context::ContextRequest request = patient(rank, kRanks, "");
-      request.callbacks = &calls[static_cast<size_t>(rank)];
-      ranks.push_back(std::make_unique<Rank>(std::move(request)));
-    }
-    for (const auto& rank : ranks) {
-      EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
-    }
-  }
+  expect_to_meet(store, kRanks);
   const auto of_ranks = [](const std::string& key) {
     return key.find("/report/") != std::string::npos || key.find("join/") != std::string::npos;
   };
@@ -191,15 +192,7 @@ TEST(OwnStoreMeeting, AStoreThatFailsAtTheVeryEndEndsNobody) {
     failed += is_last ? 1 : 0;
     return !is_last;
   };
-  std::vector<rendezvous::StoreCallbacks> calls;
-  for (int rank = 0; rank < kRanks; ++rank) calls.push_back(store.callbacks(rank));
-  std::vector<std::unique_ptr<Rank>> ranks;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    context::ContextRequest request = patient(rank, kRanks, "");
-    request.callbacks = &calls[static_cast<size_t>(rank)];
-    ranks.push_back(std::make_unique<Rank>(std::move(request)));
-  }
-  for (const auto& rank : ranks) EXPECT_TRUE(rank->outcome().is_ok()) << rank->outcome().to_string();
+  expect_to_meet(store, kRanks);
   EXPECT_EQ(failed, kRanks);
 }
 

@@ -1,4 +1,4 @@
-"""What a program brings that has MPI: its ranks, and a way to reach them (nezha_exchange in nezha.h)."""
+"""A program with MPI brings its ranks, and a way to reach them (nezha_exchange in nezha.h)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NEEDED = ("Get_rank", "Get_size", "Allgather", "Bcast")
 
 
 def rank_and_size(comm: Any) -> Tuple[int, int]:
-    """Those of an mpi4py communicator, or of an object with the four methods of one that are used.
+    """The rank and size of an mpi4py communicator, or of an object with the four of its methods in use.
 
     Allgather and Bcast get memoryviews of fixed lengths, so nothing that a rank sends is unpickled.
     Raises InvalidArgument when it lacks a method.

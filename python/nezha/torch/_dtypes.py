@@ -1,7 +1,7 @@
 """Tensors as memory that a Communicator takes, and reduce operators as its names.
 
-What only moves goes as bytes when the core has no dtype for it. The views share the tensor's memory
-and are made once per call, so nothing here copies or allocates tensors.
+A tensor that only moves goes as bytes when the core has no dtype for it. The views share the tensor's
+memory and are made once per call, so nothing here copies or allocates tensors.
 """
 
 from __future__ import annotations

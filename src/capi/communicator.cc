@@ -40,10 +40,11 @@ Status meet(const nezha_exchange& given, ContextRequest* request) {
     request->store = context::kNobodyToMeet + name_of_a_world_of_one();
     return Status::ok();
   }
+  // Also with options that are wrong: the others are in the same calls, and nothing ends those.
   auto config = nezha::load_config(request->config);
-  if (!config) return config.status();
   auto meeting = context::meet({request->rank, request->world_size, theirs.user, theirs.broadcast,
-                                theirs.all_gather}, *config);
+                                theirs.all_gather}, config ? *config : nezha::Config());
+  if (!config) return config.status();
   if (!meeting) return meeting.status();
   request->store = meeting->store;
   if (!meeting->secret.empty()) request->config += "\nsecret=" + meeting->secret;

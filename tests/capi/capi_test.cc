@@ -111,6 +111,30 @@ TEST(CApi, MeetsThroughTheProgramsOwnExchange) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// The other rank is in the same calls, which have no deadline.
+TEST(CApi, ARankWithWrongOptionsTakesPartInTheExchange) {
+  Watchdog watchdog("exchange with wrong options", 2);
+  ThreadRanks table(2);
+  const std::array<std::string, 2> config = {loopback_config(1), "chunk_bytes=nonsense\n"};
+  std::array<nezha_code, 2> codes{};
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      ThreadRank self{table, rank};
+      const nezha_exchange exchange{sizeof(exchange), &self, ThreadRank::broadcast,
+                                    ThreadRank::all_gather};
+      nezha_init_options options = options_of(static_cast<int>(rank), 2, nullptr, config[rank].c_str());
+      options.timeout_s = 1;
+      options.exchange = &exchange;
+      nezha_comm_t comm = nullptr;
+      codes[rank] = nezha_init(&options, &comm);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(codes[0], NEZHA_TIMED_OUT);
+  EXPECT_EQ(codes[1], NEZHA_INVALID_ARGUMENT);
+}
+
 TEST(CApi, AnExchangeThatFailsIsTold) {
   const std::string config = loopback_config(1);
   nezha_exchange exchange{sizeof(exchange), nullptr, ThreadRank::broken, nullptr};

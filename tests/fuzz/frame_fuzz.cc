@@ -57,7 +57,7 @@ bool acceptable(const Bytes& bytes) {
   if (type < 1 || type > 10 || length > limits[type]) return false;
   if (type == 3 && (slot < 1 || slot > 8)) return false;
   if (type == 9 && (stage < 1 || stage > 4)) return false;
-  return (byte(5) & ~flags[type]) == 0 && byte(10) < kCollectiveCount && byte(11) <= 7 && byte(12) <= 8 &&
+  return (byte(5) & ~flags[type]) == 0 && byte(10) < kCollectiveCount && byte(11) <= 11 && byte(12) <= 8 &&
          byte(13) < kAlgorithmCount;
 }
 

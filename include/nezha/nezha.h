@@ -61,7 +61,9 @@ typedef enum nezha_dtype {
   NEZHA_INT16 = 8,
   NEZHA_UINT16 = 9,
   NEZHA_UINT32 = 10,
-  NEZHA_UINT64 = 11
+  NEZHA_UINT64 = 11,
+  NEZHA_FLOAT8_E4M3FN = 12, /* 1 sign, 4 exponent, 3 mantissa; to 448; a sum beyond it is NaN */
+  NEZHA_FLOAT8_E5M2 = 13
 } nezha_dtype;
 
 typedef enum nezha_op {

@@ -41,11 +41,12 @@ class Communicator(Reductions, Objects):
     start their operations in the same order. As a context manager it is closed at the end of the block,
     and aborted when the block is left by an exception, so that the other ranks do not wait.
 
-    Arrays: NumPy (bfloat16 of ml_dtypes included), torch CPU tensors, and anything with the buffer
+    Arrays: NumPy (with bfloat16 and float8 of ml_dtypes), torch CPU tensors, and anything with the buffer
     protocol or DLPack; C-contiguous. What is combined (all_reduce, reduce, reduce_scatter) is float64,
-    float32, float16, bfloat16, int8 to int64, uint8 to uint64, bool (sums and maxima mean "or", products
-    and minima "and") or complex (sum, avg and premul_sum); what is only moved may be of any dtype without
-    references to Python objects. Buffers belong to the operation until it has completed.
+    float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8 to int64, uint8 to uint64, bool (sums and
+    maxima mean "or", products and minima "and") or complex (sum, avg and premul_sum); what is only moved
+    may be of any dtype without references to Python objects. Buffers belong to the operation until it has
+    completed.
 
     In every call x, ranks, counts and the operator come first; `out` and all that follows are keywords.
 

@@ -18,7 +18,8 @@ namespace nezha::python {
 namespace {
 
 constexpr const char* kDtypes =
-    "float64, float32, float16, bfloat16, int8 to int64, uint8 to uint64, bool, complex64 and complex128";
+    "float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8 to int64, uint8 to uint64, "
+    "bool, complex64 and complex128";
 constexpr const char* kNotOnHost = " is not in the memory of the host: copy it to the CPU first";
 
 [[noreturn]] void refuse_dtype(const std::string& dtype, const char* argument) {
@@ -93,6 +94,14 @@ struct Combined {
 };
 constexpr std::array<Combined, 3> kCombined = {
     {{"bool", NEZHA_UINT8, 1}, {"complex64", NEZHA_FLOAT32, 2}, {"complex128", NEZHA_FLOAT64, 2}}};
+
+// Dtypes of NumPy that come from ml_dtypes.
+std::optional<nezha_dtype> dtype_of_extension(const std::string& name) {
+  if (name == "bfloat16") return NEZHA_BFLOAT16;
+  if (name == "float8_e4m3fn") return NEZHA_FLOAT8_E4M3FN;
+  if (name == "float8_e5m2") return NEZHA_FLOAT8_E5M2;
+  return std::nullopt;
+}
 
 // A struct-module format of one native element; null means unsigned bytes.
 std::optional<nezha_dtype> dtype_of_format(const char* format, Py_ssize_t item_size) {
@@ -235,8 +244,9 @@ bool Buffer::try_array_interface(nb::handle object, Access access, const char* a
   nb::object interface = nb::getattr(object, "__array_interface__", nb::none());
   if (interface.is_none()) return false;
   const std::string dtype = dtype_name(object);
-  dtype_ = NEZHA_BFLOAT16;
-  if (dtype != "bfloat16") {
+  if (const auto known = dtype_of_extension(dtype)) {
+    dtype_ = *known;
+  } else {
     const uint64_t bytes = dtype_bytes(object);
     if (bytes == 0) refuse_dtype(dtype, argument);
     take_elements(dtype, bytes, elements, argument);

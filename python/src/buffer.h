@@ -3,7 +3,7 @@
 // Contract: acquired and released with the GIL held; between the two, `data` stays valid and the
 // array's owner cannot resize it, so other threads may read and write through it without the GIL.
 // Accepts the buffer protocol (NumPy, bytearray, memoryview, array.array), NumPy arrays that have
-// none (bfloat16 of ml_dtypes), torch tensors and DLPack, both on the CPU. Everything else is
+// none (bfloat16 and float8 of ml_dtypes), torch tensors and DLPack, both on the CPU. Everything else is
 // `invalid_argument` or `unsupported`, naming the argument and what to pass instead. An operation that
 // only moves elements takes those that the library has no dtype for as bytes; one that combines takes
 // bools as bytes that are 0 or 1, and a complex number as two of floating point.

@@ -9,7 +9,7 @@ namespace nezha::python {
 namespace {
 
 using DtypeName = std::pair<const char*, nezha_dtype>;
-constexpr std::array<DtypeName, 12> kNames = {{{"float32", NEZHA_FLOAT32},
+constexpr std::array<DtypeName, 14> kNames = {{{"float32", NEZHA_FLOAT32},
                                               {"bfloat16", NEZHA_BFLOAT16},
                                               {"float16", NEZHA_FLOAT16},
                                               {"float64", NEZHA_FLOAT64},
@@ -20,7 +20,9 @@ constexpr std::array<DtypeName, 12> kNames = {{{"float32", NEZHA_FLOAT32},
                                                {"int16", NEZHA_INT16},
                                                {"uint16", NEZHA_UINT16},
                                                {"uint32", NEZHA_UINT32},
-                                               {"uint64", NEZHA_UINT64}}};
+                                               {"uint64", NEZHA_UINT64},
+                                               {"float8_e4m3fn", NEZHA_FLOAT8_E4M3FN},
+                                               {"float8_e5m2", NEZHA_FLOAT8_E5M2}}};
 
 // What a tensor is asked, as Python strings that are made once.
 enum Question {

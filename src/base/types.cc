@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::array<std::string_view, kDtypeCount> kDtypeNames = {
     "float64", "float32", "float16", "bfloat16", "int8",   "uint8",
-    "int32",   "int64",   "int16",   "uint16",   "uint32", "uint64"};
-constexpr std::array<size_t, kDtypeCount> kDtypeSizes = {8, 4, 2, 2, 1, 1, 4, 8, 2, 2, 4, 8};
+    "int32",   "int64",   "int16",   "uint16",   "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"};
+constexpr std::array<size_t, kDtypeCount> kDtypeSizes = {8, 4, 2, 2, 1, 1, 4, 8, 2, 2, 4, 8, 1, 1};
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames = {
     "sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "premul_sum"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {

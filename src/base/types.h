@@ -28,12 +28,13 @@ enum class Dtype : uint8_t {
   uint16 = 9,
   uint32 = 10,
   uint64 = 11,
+  float8_e4m3fn = 12,  // 4 bits of exponent, 3 of mantissa, to 448; no infinity
+  float8_e5m2 = 13,
 };
-inline constexpr size_t kDtypeCount = 12;
+inline constexpr size_t kDtypeCount = 14;
 
 constexpr bool is_floating(Dtype dtype) {
-  return dtype == Dtype::float16 || dtype == Dtype::bfloat16 || dtype == Dtype::float32 ||
-         dtype == Dtype::float64;
+  return dtype <= Dtype::bfloat16 || dtype == Dtype::float8_e4m3fn || dtype == Dtype::float8_e5m2;
 }
 
 enum class ReduceOp : uint8_t {

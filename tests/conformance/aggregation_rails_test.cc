@@ -149,7 +149,10 @@ TEST(AggregationRails, ANodeThatDiesLeavesNothingUndone) {
     return Status::ok();
   }));
   killer.join();
-  EXPECT_EQ(counter(world, "recoveries"), 1) << world.comm(0).context().stats_json();
+  const std::string before = world.comm(0).context().stats_json();
+  // The node's thread may get no processor for the 0.3 s of silence that end a session, too.
+  EXPECT_GE(number(before, "recoveries"), 1) << before;
+  EXPECT_EQ(number(before, "recoveries"), number(before, "sessions_lost")) << before;
 
   // And back.
   node = start_node(port);
@@ -169,7 +172,7 @@ TEST(AggregationRails, ANodeThatDiesLeavesNothingUndone) {
     return Status::ok();
   }));
   const std::string stats = world.comm(0).context().stats_json();
-  EXPECT_EQ(number(stats, "sessions"), 2) << stats;
+  EXPECT_EQ(number(stats, "sessions"), number(stats, "sessions_lost") + 1) << stats;
 }
 
 TEST(AggregationRails, ManyAtOnceWhenANodeDies) {

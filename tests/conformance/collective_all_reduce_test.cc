@@ -102,7 +102,7 @@ TEST_P(AllReduceSuite, LargeBuffers) {
 TEST_P(AllReduceSuite, NanAndInfinityAndSignedZeroInMinAndMax) {
   std::vector<AllReduceCase> cases;
   for (const Algorithm algorithm : kAlgorithms) {
-    for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+    for (const Dtype dtype : reference::kFloats) {
       for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
         AllReduceCase at;
         at.algorithm = algorithm;

@@ -53,7 +53,7 @@ std::vector<Sum> all_sums() {
   std::vector<Sum> sums;
   for (const Collective collective :
        {Collective::all_reduce, Collective::reduce, Collective::reduce_scatter}) {
-    for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+    for (const Dtype dtype : reference::kFloats) {
       for (const uint64_t count : {uint64_t{6}, uint64_t{6 * 501}, uint64_t{6 * 8'009}}) {
         Sum sum{collective, {}};
         sum.at.dtype = dtype;

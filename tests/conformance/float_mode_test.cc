@@ -26,7 +26,7 @@ class FloatModes : public ::testing::TestWithParam<Among> {};
 // Subnormal numbers, infinities and NaN among them.
 std::vector<AllReduceCase> mode_cases() {
   std::vector<AllReduceCase> cases;
-  for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+  for (const Dtype dtype : reference::kFloats) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::min, ReduceOp::premul_sum}) {
       for (const uint64_t count : {uint64_t{700}, uint64_t{20'021}}) {
         AllReduceCase at;

@@ -57,8 +57,8 @@ bool acceptable(const Bytes& bytes) {
   if (type < 1 || type > 10 || length > limits[type]) return false;
   if (type == 3 && (slot < 1 || slot > 8)) return false;
   if (type == 9 && (stage < 1 || stage > 4)) return false;
-  return (byte(5) & ~flags[type]) == 0 && byte(10) < kCollectiveCount && byte(11) <= 11 && byte(12) <= 8 &&
-         byte(13) < kAlgorithmCount;
+  return (byte(5) & ~flags[type]) == 0 && byte(10) < kCollectiveCount && byte(11) <= 13 &&
+         byte(12) <= 8 && byte(13) < kAlgorithmCount;
 }
 
 void check_accepted(const Bytes& bytes, const FrameHeader& header, uint8_t choice) {

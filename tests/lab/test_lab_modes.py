@@ -115,7 +115,7 @@ def test_a_loopback_lab_ends_its_processes_too() -> None:
 
 def test_status_of_a_loopback_lab_is_printed_as_unshaped() -> None:
     try:
-        made = nezha_lab("up", "--mode", "loopback", "-n", "2", "--name", "t-looped")
+        made = nezha_lab("up", "--mode", "loopback", "--nodes", "2", "--name", "t-looped")
         assert made.returncode == 0 and "loopback" in made.stdout, made.stderr
         assert "UNSHAPED" in nezha_lab("status", "--name", "t-looped").stdout
     finally:
@@ -146,7 +146,7 @@ def test_a_lasting_lab_in_a_user_namespace_can_be_used_by_later_commands() -> No
     _need_userns()
     name = "t-held"
     try:
-        made = nezha_lab("up", "--mode", "userns", "-n", "2", "--rates", "1gbit", "--name", name)
+        made = nezha_lab("up", "--mode", "userns", "--nodes", "2", "--rates", "1gbit", "--name", name)
         assert made.returncode == 0, made.stderr
         ran = nezha_lab("exec", "1", "--name", name, "--", "cat", "/proc/net/dev")
         assert ran.returncode == 0 and "eth0" in ran.stdout and "ctl" in ran.stdout, ran.stderr

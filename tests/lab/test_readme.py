@@ -91,7 +91,7 @@ def test_on_several_hosts(namespaces, folder, tmp_path):
         (tmp_path / "ssh").chmod(0o755)
         first, second = (node.ctl for node in lab.state.nodes)
         (folder / "hosts.txt").write_text(f"{first}  # its control network\n{second} slots=2\n")
-        sent = check(shell(folder, line_with("--hosts hosts.txt"), str(tmp_path)), 3)
+        sent = check(shell(folder, line_with("--hostfile hosts.txt"), str(tmp_path)), 3)
         assert sent["eth0"] > 1 << 20 and sent["eth1"] > 1 << 20
         line = line_with("-H node1,node2").replace("node1", first).replace("node2", second)
         sent = check(shell(folder, line, str(tmp_path)), 2)

@@ -1,9 +1,10 @@
-// What one element of a reduction must be, computed another way than the kernels do: 16- and 32-bit
-// floats through a general decoder and encoder over float64, float64 through a wider type, integers
+// What one element of a reduction must be, computed another way than the kernels do: floats of 8 to 32
+// bits through a general decoder and encoder over float64, float64 through a wider type, integers
 // through 128 bits.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -25,10 +26,21 @@ using Wide = long double;
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
+  bool has_infinity = true;  // without it only the largest magnitude is no number
+  uint64_t infinity() const { return ((uint64_t{1} << exponent_bits) - 1) << mantissa_bits; }
+  uint64_t nan() const {
+    const uint64_t mantissa = has_infinity ? uint64_t{1} << (mantissa_bits - 1)
+                                           : (uint64_t{1} << mantissa_bits) - 1;
+    return infinity() | mantissa;
+  }
 };
 inline constexpr FloatFormat kBinary16 = {5, 10};
 inline constexpr FloatFormat kBrain16 = {8, 7};
 inline constexpr FloatFormat kBinary32 = {8, 23};
+inline constexpr FloatFormat kFloat8E4m3 = {4, 3, false};
+inline constexpr FloatFormat kFloat8E5m2 = {5, 2};
+inline constexpr std::array kFloats = {Dtype::float64,  Dtype::float32,       Dtype::float16,
+                                       Dtype::bfloat16, Dtype::float8_e4m3fn, Dtype::float8_e5m2};
 
 inline double decode(FloatFormat format, uint64_t bits) {
   const int m = format.mantissa_bits;
@@ -38,7 +50,7 @@ inline double decode(FloatFormat format, uint64_t bits) {
   const bool minus = ((bits >> (m + format.exponent_bits)) & 1) != 0;
   const int lowest = 2 - (1 << (format.exponent_bits - 1));
   double value = 0;
-  if (exponent == top) {
+  if (format.has_infinity ? exponent == top : (bits & format.nan()) == format.nan()) {
     value = mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
                           : std::numeric_limits<double>::infinity();
   } else if (exponent == 0) {
@@ -53,21 +65,23 @@ inline double decode(FloatFormat format, uint64_t bits) {
 // Round to nearest, ties to even.
 inline uint64_t encode(FloatFormat format, double value) {
   const int m = format.mantissa_bits;
-  const uint64_t infinity = ((uint64_t{1} << format.exponent_bits) - 1) << m;
-  if (std::isnan(value)) return infinity | (uint64_t{1} << (m - 1));
+  if (std::isnan(value) || (std::isinf(value) && !format.has_infinity)) return format.nan();
   const uint64_t sign = std::signbit(value) ? uint64_t{1} << (m + format.exponent_bits) : 0;
   const double magnitude = std::fabs(value);
-  if (std::isinf(magnitude)) return sign | infinity;
+  if (std::isinf(magnitude)) return sign | format.infinity();
   if (magnitude == 0) return sign;
   const int lowest = 2 - (1 << (format.exponent_bits - 1));
   const int exponent = std::max(std::ilogb(magnitude), lowest);
   const double steps = std::nearbyint(std::ldexp(magnitude, m - exponent));
   const uint64_t bits =
       (static_cast<uint64_t>(exponent - lowest) << m) + static_cast<uint64_t>(steps);
-  return sign | std::min(bits, infinity);
+  if (!format.has_infinity && bits >= format.nan()) return format.nan();
+  return sign | (format.has_infinity ? std::min(bits, format.infinity()) : bits);
 }
 
-inline bool is_float(Dtype dtype) { return static_cast<int>(dtype) <= 3; }
+inline bool is_float(Dtype dtype) {
+  return std::find(kFloats.begin(), kFloats.end(), dtype) != kFloats.end();
+}
 
 inline bool is_unsigned(Dtype dtype) {
   return dtype == Dtype::uint8 || dtype == Dtype::uint16 || dtype == Dtype::uint32 ||
@@ -75,8 +89,13 @@ inline bool is_unsigned(Dtype dtype) {
 }
 
 inline FloatFormat format_of(Dtype dtype) {
-  if (dtype == Dtype::float16) return kBinary16;
-  return dtype == Dtype::bfloat16 ? kBrain16 : kBinary32;
+  switch (dtype) {
+    case Dtype::float16: return kBinary16;
+    case Dtype::bfloat16: return kBrain16;
+    case Dtype::float8_e4m3fn: return kFloat8E4m3;
+    case Dtype::float8_e5m2: return kFloat8E5m2;
+    default: return kBinary32;
+  }
 }
 
 template <class F>

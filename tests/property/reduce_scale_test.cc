@@ -1,4 +1,4 @@
-// scale and average, every instruction set. The 16-bit floats are covered exhaustively, which also
+// scale and average, every instruction set. Floats of 16 and 8 bits are covered exhaustively, which also
 // covers their conversions: every value in, and results of every size to be rounded.
 #include <gtest/gtest.h>
 
@@ -10,19 +10,16 @@
 namespace nezha::reduce {
 namespace {
 
-constexpr uint64_t kHalfValues = 1 << 16;
-
 std::vector<const KernelTable*> tables() {
   std::vector<const KernelTable*> all = {&baseline_kernels()};
   if (avx2_kernels() != nullptr) all.push_back(avx2_kernels());
   return all;
 }
 
-std::vector<std::byte> every_half_value() {
-  std::vector<std::byte> data(kHalfValues * 2);
-  for (uint64_t i = 0; i < kHalfValues; ++i) {
-    reference::put_element(data.data(), Dtype::float16, i, i);
-  }
+std::vector<std::byte> every_value(Dtype dtype) {
+  const uint64_t values = uint64_t{1} << (8 * dtype_size(dtype));
+  std::vector<std::byte> data(values * dtype_size(dtype));
+  for (uint64_t i = 0; i < values; ++i) reference::put_element(data.data(), dtype, i, i);
   return data;
 }
 
@@ -35,21 +32,24 @@ std::vector<std::byte> random_elements(Dtype dtype, uint64_t count, uint64_t see
   return data;
 }
 
-class HalfScale : public ::testing::TestWithParam<Dtype> {};
+class ShortScale : public ::testing::TestWithParam<Dtype> {
+ protected:
+  const std::vector<std::byte> in_ = every_value(GetParam());
+  const uint64_t values_ = in_.size() / dtype_size(GetParam());
+  std::vector<std::byte> out_ = std::vector<std::byte>(in_.size());
+};
 
-TEST_P(HalfScale, EveryValueTimesFactorsThatMeetEveryRounding) {
-  const std::vector<std::byte> in = every_half_value();
-  std::vector<std::byte> out(in.size());
+TEST_P(ShortScale, EveryValueTimesFactorsThatMeetEveryRounding) {
   for (const KernelTable* table : tables()) {
     for (const double factor : {1.0, -1.0, 0.0, 1.0 / 3, 0.99951171875, 1.0009765625, 0x1p-10,
                                 0x1.8p-9, 0x1.004p-14, 0x1p15, 3.14159, 1e30, 1e-30,
                                 std::numeric_limits<double>::infinity()}) {
-      table->scale[static_cast<size_t>(GetParam())](out.data(), in.data(), kHalfValues, factor);
+      table->scale[static_cast<size_t>(GetParam())](out_.data(), in_.data(), values_, factor);
       const double rounded = reference::decode(reference::kBinary32,
                                                reference::encode(reference::kBinary32, factor));
-      for (uint64_t i = 0; i < kHalfValues; ++i) {
+      for (uint64_t i = 0; i < values_; ++i) {
         const double value = reference::decode(reference::format_of(GetParam()), i);
-        ASSERT_EQ(reference::element_at(out.data(), GetParam(), i),
+        ASSERT_EQ(reference::element_at(out_.data(), GetParam(), i),
                   reference::through_float32(GetParam(), value * rounded))
             << table->instruction_set << " bits " << i << " times " << factor;
       }
@@ -57,17 +57,15 @@ TEST_P(HalfScale, EveryValueTimesFactorsThatMeetEveryRounding) {
   }
 }
 
-TEST_P(HalfScale, EveryValueDivided) {
-  const std::vector<std::byte> in = every_half_value();
-  const std::vector<const void*> pointers = {in.data()};
-  std::vector<std::byte> out(in.size());
+TEST_P(ShortScale, EveryValueDivided) {
+  const std::vector<const void*> pointers = {in_.data()};
   for (const KernelTable* table : tables()) {
     for (const double divisor : {1.0, 0.75, 0.625, 0.5625, 1000.0 / 1024}) {
       const AverageKernel average = table->average[static_cast<size_t>(GetParam())];
-      average(out.data(), pointers.data(), 1, kHalfValues, 1, divisor);
-      for (uint64_t i = 0; i < kHalfValues; ++i) {
+      average(out_.data(), pointers.data(), 1, values_, 1, divisor);
+      for (uint64_t i = 0; i < values_; ++i) {
         const double value = reference::decode(reference::format_of(GetParam()), i);
-        ASSERT_EQ(reference::element_at(out.data(), GetParam(), i),
+        ASSERT_EQ(reference::element_at(out_.data(), GetParam(), i),
                   reference::through_float32(GetParam(), value / divisor))
             << table->instruction_set << " bits " << i << " by " << divisor;
       }
@@ -75,7 +73,9 @@ TEST_P(HalfScale, EveryValueDivided) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HalfScale, ::testing::Values(Dtype::float16, Dtype::bfloat16),
+INSTANTIATE_TEST_SUITE_P(All, ShortScale,
+                         ::testing::Values(Dtype::float16, Dtype::bfloat16, Dtype::float8_e4m3fn,
+                                           Dtype::float8_e5m2),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 class IntegerScale : public ::testing::TestWithParam<Dtype> {
@@ -146,11 +146,11 @@ TEST(FloatScale, Float32AndFloat64RoundOnce) {
   }
 }
 
-// Three inputs, each scaled, added in their order, the total divided; short floats in float32, and to 16
-// bits at the end. At odd sizes, in place and misaligned.
+// Three inputs, each scaled, added in their order, the total divided; short floats in float32, rounded at
+// the end. At odd sizes, in place and misaligned.
 TEST(FloatScale, AveragesRoundAsTheirStepsDo) {
   for (const KernelTable* table : tables()) {
-    for (const Dtype dtype : {Dtype::float64, Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+    for (const Dtype dtype : reference::kFloats) {
       const Dtype wide = dtype == Dtype::float64 ? Dtype::float64 : Dtype::float32;
       for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{17}, uint64_t{2051}}) {
         std::vector<std::vector<std::byte>> in;
@@ -166,14 +166,14 @@ TEST(FloatScale, AveragesRoundAsTheirStepsDo) {
           uint64_t total = 0;
           for (size_t input = 0; input < 3; ++input) {
             const uint64_t bits = reference::element_at(in[input].data() + input, dtype, i);
-            const bool is_short = dtype_size(dtype) == 2;
+            const bool is_short = dtype_size(dtype) < 4;
             const uint64_t value = is_short ? reference::encode(reference::kBinary32,
                 reference::decode(reference::format_of(dtype), bits)) : bits;
             const uint64_t each = scaled(wide, value, 0.25);
             total = input == 0 ? each : reference::reduced(wide, ReduceOp::sum, total, each);
           }
           uint64_t expected = scaled(wide, total, 1, 0.75);
-          if (dtype_size(dtype) == 2) {
+          if (dtype_size(dtype) < 4) {
             expected = reference::encode(reference::format_of(dtype),
                                          reference::decode(reference::kBinary32, expected));
           }

@@ -155,7 +155,7 @@ def test_torch_tensors():
 import numpy, torch, nezha
 with nezha.init() as comm:
     for dtype in (torch.bool, torch.uint16, torch.uint32, torch.int16, torch.complex64,
-                  torch.float8_e4m3fn):
+                  torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz):
         x = torch.tensor([1, 0, 1]).to(dtype)
         every = comm.all_gather(x)
         assert every.dtype == dtype and every.shape == (1, 3) and every.dtype == x.dtype
@@ -166,7 +166,7 @@ with nezha.init() as comm:
             combined = False
         else:
             combined = True
-        if combined == (dtype is torch.float8_e4m3fn):
+        if combined == (dtype is torch.float8_e4m3fnuz):
             raise SystemExit(f"{dtype} was {'' if combined else 'not '}combined")
     comm.all_gather(torch.tensor([True]), out=numpy.zeros(1, bool))
     for refused in (torch.ones(2, dtype=torch.complex64).conj(),

@@ -61,9 +61,9 @@ def test_run_passes_options_of_the_command_on():
 
 @pytest.mark.parametrize("arguments, words", [
     (["--lab", "no-such-lab", "true"], "no-such-lab"),
-    (["--hosts", "/no/such/file", "true"], "/no/such/file"),
+    (["--hostfile", "/no/such/file", "true"], "/no/such/file"),
     (["--env", "SURELY_NOT_SET_HERE", "true"], "SURELY_NOT_SET_HERE"),
-    (["--lab", "a", "--hosts", "b", "true"], "exclude"),
+    (["--lab", "a", "--hostfile", "b", "true"], "exclude"),
     (["-n", "0", "true"], "'0' is not a number of 1 or more"),
     (["-n", "many", "true"], "'many' is not a number of 1 or more"),
     (["--nonsense", "true"], "--nonsense"),

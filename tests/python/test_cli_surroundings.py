@@ -22,7 +22,8 @@ _ROOTED = ["", "--json=out/a.json"]
 
 # Words that come after each command, so that it does what it is for, and writes what it can write.
 WORDS = {
-    "run": ["-n 2 --json=out/a.json true", "-n 2 no-such-program", "--hosts hosts true", "--lab x true"],
+    "run": ["-n 2 --json=out/a.json true", "-n 2 no-such-program", "--hostfile hosts true",
+            "--lab x true"],
     "info": ["", "--json", "--config", "--peer 127.0.0.1 --timeout 0.1", "--json=out/a.json"],
     "explain": ["all_reduce", "all_reduce --json=out/a.json"],
     "algorithm check": ["no-such-file"],

@@ -5,13 +5,14 @@ import pytest
 
 import nezha
 
-ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 for NumPy comes from ml_dtypes")
+ml_dtypes = pytest.importorskip("ml_dtypes", reason="short floats for NumPy come from ml_dtypes")
 
 RANKS = 3
 DTYPES = {name: numpy.dtype(name) for name in ("float64", "float32", "float16", "int8", "int16",
                                                "int32", "int64", "uint8", "uint16", "uint32",
                                                "uint64")}
-DTYPES["bfloat16"] = numpy.dtype(ml_dtypes.bfloat16)
+DTYPES.update((name, numpy.dtype(getattr(ml_dtypes, name)))
+              for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"))
 BIT_OPS = {"band": numpy.bitwise_and, "bor": numpy.bitwise_or, "bxor": numpy.bitwise_xor}
 OPS = {"sum": numpy.add, "prod": numpy.multiply, "min": numpy.minimum, "max": numpy.maximum,
        **BIT_OPS}
@@ -19,7 +20,8 @@ OPS = {"sum": numpy.add, "prod": numpy.multiply, "min": numpy.minimum, "max": nu
 
 def values(dtype, rank, count=1000):
     """Small integers: every sum and product of three is exact in every dtype."""
-    return numpy.random.default_rng(rank).integers(1, 5, count).astype(dtype)
+    beyond = 3 if "float8" in numpy.dtype(dtype).name else 5
+    return numpy.random.default_rng(rank).integers(1, beyond, count).astype(dtype)
 
 
 def expected(dtype, op, count=1000):
@@ -32,7 +34,7 @@ def expected(dtype, op, count=1000):
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_all_reduce(world, dtype, op):
-    floating = dtype.kind == "f" or dtype.name == "bfloat16"
+    floating = "float" in dtype.name
 
     def body(comm):
         x = values(dtype, comm.rank)

@@ -35,15 +35,15 @@ def test_ranks_are_started_without_a_library():
 def test_the_help_of_run_names_what_it_takes():
     done = run(COMMAND, "run", "-h")
     assert done.returncode == 0 and done.stdout == run(COMMAND, "run", "--help").stdout
-    for option in ("-n N", "--hosts FILE", "--lab NAME", "--env NAME[=VALUE]", "--chdir FOLDER",
+    for option in ("-n N", "--hostfile FILE", "--lab NAME", "--env NAME[=VALUE]", "--chdir FOLDER",
                    "--master-port PORT", "--grace S", "--json [=FILE]", "examples:\n  nezha run -n 4"):
         assert option in done.stdout, option
 
 
 @pytest.mark.parametrize("words", [
     "", "-n 0 true", "-n x true", "-n", "--grace -1 true", "--grace inf true", "--rank 2 true",
-    "--chdir / true", "--master-port 70000 --hosts hosts true", "--lab a --hosts hosts true",
-    "--hosts no-such-file true", "-x NOT_SET_HERE true"])
+    "--chdir / true", "--master-port 70000 --hostfile hosts true", "--lab a --hostfile hosts true",
+    "--hostfile no-such-file true", "-x NOT_SET_HERE true"])
 def test_a_bad_line_is_a_sentence_and_125(words):
     done = run(COMMAND, "run", *words.split())
     assert done.returncode == 125 and done.stdout == "" and len(done.stderr.splitlines()) == 1

@@ -48,9 +48,9 @@ inline uint64_t bits_of(Dtype dtype, int value) {
   return reference::encode(reference::format_of(dtype), value);
 }
 
-// Whole numbers so small that every order of additions is exact in every dtype; a product stays a
-// power of two; bit operators get any bits.
-inline uint64_t input_bits(const AllReduceCase& at, std::mt19937_64& generator) {
+// Whole numbers so small that every order of additions is exact in every dtype, with floats of 8 bits
+// two ranks' for each element; a product stays a power of two; bit operators get any bits.
+inline uint64_t input_bits(const AllReduceCase& at, std::mt19937_64& generator, bool adds_to_float8) {
   const uint64_t any = generator();
   switch (at.op) {
     case ReduceOp::prod: return bits_of(at.dtype, any % 4 == 0 ? 2 : 1);
@@ -62,6 +62,9 @@ inline uint64_t input_bits(const AllReduceCase& at, std::mt19937_64& generator) 
       if (at.special) return reference::random_bits(at.dtype, generator);
       return bits_of(at.dtype, static_cast<int>(any % 100));
     default: break;
+  }
+  if (reference::is_float(at.dtype) && dtype_size(at.dtype) == 1) {
+    return bits_of(at.dtype, adds_to_float8 ? static_cast<int>(any % 3) - 1 : 0);
   }
   const int low = reference::is_unsigned(at.dtype) ? 0 : -5;
   return bits_of(at.dtype, low + static_cast<int>(any % 11));
@@ -91,7 +94,8 @@ inline void fill(AllReduceCase& at, int ranks, uint64_t seed) {
   for (uint64_t i = 0; i < at.count; ++i) {
     uint64_t result = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      const uint64_t bits = input_bits(at, generator);
+      const bool adds = (i + static_cast<uint64_t>(rank)) % static_cast<uint64_t>(ranks) < 2;
+      const uint64_t bits = input_bits(at, generator, adds);
       auto& input = at.inputs[static_cast<size_t>(rank)];
       reference::put_element(input.data() + at.offset, at.dtype, i, bits);
       const uint64_t scaled = scaled_bits(at, rank, bits);
@@ -112,7 +116,9 @@ inline void fill_unevenly(AllReduceCase& at, int ranks, uint64_t seed) {
   for (auto& input : at.inputs) {
     for (uint64_t i = 0; i < at.count; ++i) {
       const double mantissa = static_cast<double>(generator() % 1999) - 1000.0;
-      const double value = std::ldexp(mantissa, static_cast<int>(generator() % 20) - 16);
+      // Sums of six stay below 448, the largest float8_e4m3fn.
+      const int exponent = static_cast<int>(generator() % 20) - (dtype_size(at.dtype) == 1 ? 23 : 16);
+      const double value = std::ldexp(mantissa, exponent);
       const uint64_t bits = at.dtype == Dtype::float64 ? std::bit_cast<uint64_t>(value)
                             : reference::encode(reference::format_of(at.dtype), value);
       reference::put_element(input.data(), at.dtype, i, bits);

@@ -93,7 +93,7 @@ def direct() -> None:
     total = world * (world - 1) // 2
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8,
                   torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
-                  torch.uint64):
+                  torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2):
         before, by_python = backend._get_sequence_number_for_group(), python._sequence
         tensor = torch.full((5,), rank, dtype=dtype)
         dist.all_reduce(tensor)

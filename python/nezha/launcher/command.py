@@ -34,7 +34,7 @@ _EXAMPLES = """examples:
   nezha run -n 2 --env NEZHA_POLICY=table -- python train.py --epochs 3
   nezha run -H node1:2,node2:2 python train.py    (through ssh, without passwords, same folders on
                                                    every host)
-  nezha run --hosts hosts.txt python train.py     (lines: HOST slots=N)
+  nezha run --hostfile hosts.txt python train.py     (lines: HOST slots=N)
 """
 
 
@@ -75,7 +75,7 @@ def _parsed(words: Sequence[str], places: Sequence[Place]) -> argparse.Namespace
         help="how many (default: one per node or slot of where they run, else 1)")
     add("-H", dest="host_list", metavar="HOST[:N],...",
         help="hosts, and how many ranks each gets (default: 1)")
-    add("--hosts", type=Path, metavar="FILE", help="the same in a file: lines of HOST slots=N")
+    add("--hostfile", type=Path, metavar="FILE", help="the same in a file: lines of HOST slots=N")
     for place in places:
         add(place.option, dest=place.option, metavar="NAME", help=place.help)
     add("--env", "-x", action="append", default=[], metavar="NAME[=VALUE]",
@@ -136,32 +136,32 @@ def _run(given: argparse.Namespace, places: Sequence[Place]) -> int:
 
 def _placed(given: argparse.Namespace, places: Sequence[Place]) -> List[Rank]:
     elsewhere = [each for each in places if getattr(given, each.option) is not None]
-    on_others = [("--hosts", given.hosts), ("-H", given.host_list)]
+    on_others = [("--hostfile", given.hostfile), ("-H", given.host_list)]
     chosen = [each.option for each in elsewhere]
     chosen += [name for name, value in on_others if value is not None]
     env = variables(given.env)
     if len(chosen) > 1:
         raise LaunchError(f"{' and '.join(chosen)} exclude each other")
-    is_on_hosts = given.hosts is not None or given.host_list is not None
+    is_on_hosts = given.hostfile is not None or given.host_list is not None
     if not is_on_hosts and (given.chdir is not None or given.master_port is not None):
-        raise LaunchError("--chdir and --master-port belong to --hosts and -H")
+        raise LaunchError("--chdir and --master-port belong to --hostfile and -H")
     if elsewhere:
         place = elsewhere[0]
         return place.ranks(getattr(given, place.option), given.ranks or 0, given.command, env)
     if not is_on_hosts:
         return on_this_host(given.ranks or 1, given.command, env)
-    source = "-H" if given.hosts is None else str(given.hosts)
+    source = "-H" if given.hostfile is None else str(given.hostfile)
     return on_hosts(_hosts(given), source, given.ranks or 0, given.command, env,
                     given.chdir or os.getcwd(), given.master_port)
 
 
 def _hosts(given: argparse.Namespace) -> List[hostfile.Host]:
-    if given.hosts is None:
+    if given.hostfile is None:
         return hostfile.listed(given.host_list)
     try:
-        return hostfile.parse(read_text(given.hosts), str(given.hosts))
+        return hostfile.parse(read_text(given.hostfile), str(given.hostfile))
     except (OSError, UnicodeDecodeError) as error:
-        raise LaunchError(f"--hosts {given.hosts}: {error}") from error
+        raise LaunchError(f"--hostfile {given.hostfile}: {error}") from error
 
 
 def _write(document: Any, target: str) -> None:

@@ -15,7 +15,7 @@ from .. import errors
 
 _COMPUTED = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int8,
                        torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
-                       torch.uint64})
+                       torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2})
 _KIND = ReduceOp.RedOpType
 _OPS: Dict[int, str] = {int(kind): name for kind, name in (
     (_KIND.SUM, "sum"), (_KIND.AVG, "avg"), (_KIND.PRODUCT, "prod"), (_KIND.MIN, "min"),

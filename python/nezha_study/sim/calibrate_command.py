@@ -26,7 +26,7 @@ nezha sim collective read the file with --calibration, and jobs with the option 
 
 \b
 Examples:
-  nezha run --hosts hosts.txt nezha calibrate                on the rails of these hosts
+  nezha run --hostfile hosts.txt nezha calibrate                on the rails of these hosts
   nezha calibrate --rates 200mbit,100mbit                    in labs of 2 and 3 nodes
 """
 

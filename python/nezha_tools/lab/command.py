@@ -27,7 +27,7 @@ def _one_line_errors(code: int = FOUND) -> ContextManager[None]:
 
 
 @app.command()
-def up(nodes: int = typer.Option(4, "--nodes", "-n", help="Hosts."),
+def up(nodes: int = typer.Option(4, "--nodes", help="Hosts."),
        rates_text: str = typer.Option("1gbit,500mbit", "--rates", "-r",
                                       help="One for each rail: 1gbit, 500mbit, none; ofi:1gbit "
                                       "for one used through libfabric; agg:1gbit for one with an "

@@ -72,6 +72,7 @@ class __attribute__((visibility("hidden"))) Direct {
     if (tensor.requires_grad() || tensor.is_neg() || !tensor.is_contiguous()) return false;
     switch (tensor.scalar_type()) {
       case at::kDouble: case at::kFloat: case at::kHalf: case at::kBFloat16:
+      case at::kFloat8_e4m3fn: case at::kFloat8_e5m2:
       case at::kChar: case at::kByte: case at::kShort: case at::kInt: case at::kLong:
       case at::kUInt16: case at::kUInt32: case at::kUInt64:
         return true;

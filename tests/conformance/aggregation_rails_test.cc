@@ -149,10 +149,7 @@ TEST(AggregationRails, ANodeThatDiesLeavesNothingUndone) {
     return Status::ok();
   }));
   killer.join();
-  const std::string before = world.comm(0).context().stats_json();
-  // The node's thread may get no processor for the 0.3 s of silence that end a session, too.
-  EXPECT_GE(number(before, "recoveries"), 1) << before;
-  EXPECT_EQ(number(before, "recoveries"), number(before, "sessions_lost")) << before;
+  EXPECT_GE(counter(world, "recoveries"), 1) << world.comm(0).context().stats_json();
 
   // And back.
   node = start_node(port);
@@ -172,6 +169,8 @@ TEST(AggregationRails, ANodeThatDiesLeavesNothingUndone) {
     return Status::ok();
   }));
   const std::string stats = world.comm(0).context().stats_json();
+  // A session ends, too, when the node's thread gets no processor for the 0.3 s of silence that end one.
+  EXPECT_GE(number(stats, "sessions"), 2) << stats;
   EXPECT_EQ(number(stats, "sessions"), number(stats, "sessions_lost") + 1) << stats;
 }
 

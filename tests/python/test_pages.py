@@ -129,3 +129,12 @@ def test_options_of_a_page_exist():
             if re.fullmatch(r"--?[a-z][-a-z]*", option) and option not in known:
                 wrong.append(f"{page}: nezha {name} {option}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_version_is_one():
+    root = DOCS.parent
+    (built,) = re.findall(r"^project\(nezha VERSION (\S+)", (root / "CMakeLists.txt").read_text(), re.M)
+    macros = re.findall(r"#define NEZHA_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)",
+                        (root / "include/nezha/nezha.h").read_text())
+    (cited,) = re.findall(r"^version: (\S+)", (root / "CITATION.cff").read_text(), re.M)
+    assert built == ".".join(macros) == cited

@@ -8,7 +8,8 @@
 namespace nezha::aggregation {
 namespace {
 
-// Of a process that is no rank, such as `nezha info`: it may hold the nodes' own key in place of a job's.
+// The key for a process that is no rank, such as `nezha info`: it may hold the nodes' own key in
+// place of a job's.
 Result<JobKey> job_key_here(const Config& config) {
   const bool derives = config.aggregator_job_key.empty() && !config.aggregator_key_file.empty();
   return derives ? derive_job_key(config.aggregator_key_file, "") : configured_job_key(config);

@@ -1,6 +1,6 @@
-// What nezha_query answers about aggregation nodes.
+// Answers to questions about aggregation nodes, for nezha_query.
 //
-// Contract: any thread; as context/aggregation.h says of each.
+// Contract: any thread; each function as the one of that name in context/aggregation.h.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@
 namespace nezha::aggregation {
 namespace {
 
-// What is wrong with one node.
+// The error that says what is wrong with one node.
 Status refuse(std::string_view name, const std::string& what) {
   return error(Code::invalid_argument, "topology: node \"%.*s\": %s", static_cast<int>(name.size()),
                name.data(), what.c_str());
@@ -37,7 +37,7 @@ bool split_address(std::string_view text, TopologyNode* node) {
   return true;
 }
 
-// Where a prefix is read twice, the spelling may differ.
+// The prefix in a form that does not depend on its spelling, to find one that is given twice.
 std::string key_of(IpPrefix prefix) {
   for (int bit = prefix.length; bit < prefix.bits(); ++bit) {
     prefix.bytes[static_cast<size_t>(bit / 8)] &= static_cast<uint8_t>(~(0x80u >> (bit % 8)));
@@ -242,7 +242,8 @@ Result<TreePlan> plan_tree(const Topology& topology, int world, std::span<const 
     return error(Code::unsupported, "aggregation: a communicator of %zu ranks has nothing to reduce",
                  ranks.size());
   }
-  // The ranks of each node itself, and its branches that have some: children which are nodes.
+  // `own`: how many ranks each node serves itself. `used`: whether it or a node below it serves
+  // any. `branches`: how many of its children are nodes that are used.
   std::vector<int> own(count, 0);
   std::vector<bool> used(count, false);
   for (size_t i = 0; i < ranks.size(); ++i) {

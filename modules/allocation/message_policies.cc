@@ -36,7 +36,7 @@ class AtRandom final : public MessagePolicy {
   std::mt19937_64 random_;
 };
 
-// A rank's rails in turn.
+// Gives a rank's rails in turn.
 class Turns {
  public:
   uint32_t next(Rails rails) { return turn_++ % static_cast<uint32_t>(rails.size()); }
@@ -94,7 +94,7 @@ class LocalDynamic final : public MessagePolicy {
   Turns turns_;
 };
 
-// As LocalDynamic with both ends reserved, for messages of at least so many bytes.
+// LocalDynamic that reserves both ends of a rail for messages of at least so many bytes.
 class Reserving final : public MessagePolicy {
  public:
   Reserving(std::string_view name, uint64_t least) : name_(name), least_(least) {}
@@ -109,7 +109,7 @@ class Reserving final : public MessagePolicy {
   LocalDynamic any_{false};
 };
 
-// What `hybrid` calls long, as in the simulation (docs/rail_study.md).
+// From this length on `hybrid` reserves, as in the simulation (docs/rail_study.md).
 constexpr uint64_t kHybridBytes = 8 * 1024;
 
 using Made = Result<std::unique_ptr<MessagePolicy>>;

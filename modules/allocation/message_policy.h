@@ -1,5 +1,5 @@
-// MessagePolicy: which rail takes a message between two ranks, by what its sender knows, and whether the
-// receiver is asked first (control/port_reservations.h).
+// MessagePolicy: which rail takes a message between two ranks, by what its sender knows, and
+// whether the receiver is asked first (allocation/port_reservations.h).
 //
 // A port is one rank's end of a rail. A message waits at its sender until the policy gives it rails; then
 // all of it goes over these, and over others only when they are lost. (Without a MessagePolicy, as with
@@ -28,12 +28,12 @@ struct MessageEnds {
 // One rail of the sender, by its index.
 struct MessageRail {
   bool up = false;         // towards the receiver
-  int peer_rail = -1;      // what the receiver calls it; -1 when it is not up
-  bool sending = false;    // this rank's port is sending a message, to whomever
-  bool receiving = false;  // and receiving one, or promised to one
+  int peer_rail = -1;      // the receiver's index of it; -1 when it is not up
+  bool sending = false;    // this rank's port is sending a message, to any rank
+  bool receiving = false;  // the port is receiving a message, or promised to one
 };
 
-// What a message asks for, drawn once: rails (bit set), and the one to look at first.
+// The rails for which a message asks (bit set), drawn once, and the rail to look at first.
 struct MessageWish {
   uint32_t rails = 0;
   uint32_t first = 0;
@@ -44,7 +44,7 @@ class MessagePolicy {
   virtual ~MessagePolicy() = default;
   virtual std::string_view name() const = 0;
   virtual MessageWish wish(const MessageEnds& ends, std::span<const MessageRail> rails) = 0;
-  // Whether a port that receives takes no message to be sent.
+  // Whether no message is sent on a port that is receiving.
   virtual bool avoids_receiving() const { return false; }
   // Whether a message is divided among all the rails that may take it.
   virtual bool stripes() const { return false; }
@@ -52,9 +52,9 @@ class MessagePolicy {
   virtual bool reserves(const MessageEnds&) const { return false; }
 };
 
-// The rails (bit set) that take the message now; 0: it waits for one of them. Of the rails that it wishes
-// those that are up count, and when none of them is, all that are. `impatient`: it has waited so long
-// that a port that receives will do. At least one rail must be up.
+// The rails (bit set) that take the message now; 0: the message waits. Of the wished rails those
+// that are up count, and when none of them is up, all rails that are. `impatient`: the message has
+// waited so long that a port that is receiving may take it. At least one rail must be up.
 uint32_t take_rails(const MessagePolicy& policy, const MessageWish& wish, const MessageEnds& ends,
                     std::span<const MessageRail> rails, bool impatient);
 

@@ -1,12 +1,13 @@
 // PolicyGate: the MessageGate that gives messages the rails of a MessagePolicy.
 //
-// A port sends one message at a time: from when that is given the rail until all of it is acknowledged.
-// (Unless nothing of it moves for kStall; then the next one may pass.) It receives while a message
-// arrives on it, likewise. Nothing is divided any further here: on the rails that a message has, its
-// transfers go as they drain, and where these rails are lost, over the others.
+// A port sends one message at a time: from the time when the message is given the rail until all of
+// it is acknowledged. (Unless none of its transfers moves for kStall; then the next message may
+// pass.) In the same way a port receives while a message arrives on it. Nothing is divided any
+// further here: the transfers of a message go over its rails as these drain, and over the other
+// rails where its own are lost.
 //
-// A transfer of all_to_all is a message here, all of it. Where the policy reserves, the frames about that
-// go over the rails whose ports they are about.
+// A whole transfer of all_to_all is one message here. Where the policy reserves ports, the frames
+// about a port go over its rail.
 //
 // Contract: that of MessageGate.
 #pragma once
@@ -31,7 +32,7 @@ class PolicyGate final : public MessageGate {
  public:
   // A port on which nothing has moved for so long is not busy.
   static constexpr Nanoseconds kStall = 100 * kMillisecond;
-  // Who has waited for so long takes a port that receives.
+  // A message that has waited for so long takes a port that is receiving.
   static constexpr Nanoseconds kPatience = 100 * kMillisecond;
 
   PolicyGate(const PeerLinksList& peers, int rank, uint32_t rails,
@@ -61,9 +62,9 @@ class PolicyGate final : public MessageGate {
   static constexpr Nanoseconds kLook = 10 * kMillisecond;
 
   struct Port {
-    uint64_t sending = 0;       // number of the latest message that was given it
-    uint32_t outstanding = 0;   // transfers of that
-    Nanoseconds sent_at = 0;    // when something of it last moved
+    uint64_t sending = 0;       // number of the latest message that was given this port
+    uint32_t outstanding = 0;   // transfers of that message
+    Nanoseconds sent_at = 0;    // when one of these last moved
     const void* receiving = nullptr;
     Nanoseconds received_at = 0;
   };
@@ -78,11 +79,12 @@ class PolicyGate final : public MessageGate {
   bool is_receiving(const Port& port, Nanoseconds now) const {
     return port.receiving != nullptr && now - port.received_at < kStall;
   }
-  // The rails towards a peer; false when none is up.
+  // Fills in the rails towards a peer; false when none is up.
   bool look_at(int peer, Nanoseconds now, Rails& rails) const;
-  // False: it goes on waiting.
+  // Gives the message its rails; false: it goes on waiting.
   bool let_through(transport::WorkRequest& first, Nanoseconds now);
-  // The rail (bit set) that its receiver has granted; 0: it has to wait, and was asked if a port is idle.
+  // The rail (bit set) that the receiver has granted; 0: the message has to wait, and its receiver
+  // was asked if a port here is idle.
   uint32_t reserve(transport::WorkRequest& first, const Rails& rails, Nanoseconds now);
   bool may_ask(const transport::RailTurn& turn, int peer, uint32_t idle, Nanoseconds now) const;
   void tell(const control::ReserveFrame& frame);
@@ -104,7 +106,7 @@ class PolicyGate final : public MessageGate {
   Nanoseconds looked_at_ = 0;
   uint64_t messages_ = 0;
   control::Shares shares_;
-  uint32_t shares_of_ = 0;  // rails
+  uint32_t shares_of_ = 0;  // the rails that `shares_` is for
   GateCounters counters_;
 };
 

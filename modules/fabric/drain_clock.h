@@ -1,15 +1,17 @@
-// DrainClock: how long one direction of a connection was busy, and what it brought to the peer in that
-// time, by the peer's own clock.
+// DrainClock: how long one direction of a connection was busy, and how many bytes it brought to the
+// peer in that time, by the peer's own clock.
 //
-// News of what landed waits behind all that the peer writes on the same wire; with little under way it
-// takes far longer than the payloads did, and bytes per time of news would say that the rail is slow. So
-// each message says when it left and when the latest payload before it had landed. The time between two
-// landings needs no common clock, if the second payload was on its way when the first one landed.
-// Whether it was, and how long one took that was alone, needs one: the quickest message of all, each way,
-// is taken to have needed the least that the way takes (as in RFC 6817, 3.4).
+// A report of landed payloads waits behind all that the peer writes on the same wire. With little
+// under way it takes far longer than the payloads did, and the rail would seem slow if the bytes
+// were divided by the time between reports. So each message says when it left, and when the latest
+// payload before it had landed. The time between two landings needs no common clock, if the second
+// payload was under way when the first one landed. Whether it was, and how long a payload took that
+// was alone, needs a common clock: the quickest of all messages, in each direction, is taken to
+// have needed the least possible time (as in RFC 6817, 3.4).
 //
-// Contract: pure, owned by one loop. Frames are counted from 0 and mod 2^32, and land in that order; at
-// most kFrames are under way. What the peer says is believed, but never so that time runs backwards.
+// Contract: pure, owned by one loop. Frames are counted from 0 and mod 2^32, and land in that
+// order; at most kFrames are under way. The times that the peer sends are used as they are, but
+// time never runs backwards.
 #pragma once
 
 #include <algorithm>
@@ -23,32 +25,35 @@ namespace nezha::transport {
 class DrainClock {
  public:
   static constexpr uint32_t kFrames = 32;
-  // After so long without news of what waits, time counts though nothing is known to have landed.
+  // When something waits and no landing was reported for so long, the time counts as busy.
   static constexpr Nanoseconds kSilence = 50 * kMillisecond;
 
-  // Something waits for the peer to say where it goes.
+  // A frame was announced, and waits for the peer to grant memory.
   void announced(Nanoseconds now);
-  // Frame `number` left, with so many bytes.
+  // Frame `number` has left, with so many bytes.
   void began(uint32_t number, uint64_t bytes, Nanoseconds now);
-  // A message came: when it left by the peer's clock, and what the peer's `least()` was.
+  // A message came. `peer_sent_at`: when it left, by the peer's clock; `peer_least`: the peer's
+  // `least()`.
   void heard(Nanoseconds peer_sent_at, Nanoseconds peer_least, Nanoseconds now);
-  // All frames before `count` have, the last of them at `peer_at` by the peer's clock.
+  // All frames before `count` have landed, the last of them at `peer_at` by the peer's clock.
   void landed(uint32_t count, Nanoseconds peer_at, Nanoseconds now);
-  // Nothing waits any more.
+  // No frame waits to be granted or to land any more.
   void rests() { waits_ = false; }
 
-  // The least that a message took from the peer, by its clock, to here, by ours: for the peer.
+  // The least time between the departure of a message at the peer, by its clock, and its arrival
+  // here, by our clock; this is sent to the peer.
   Nanoseconds least() const { return back_; }
 
-  // Both only grow.
+  // Bytes that have landed, and how long this direction was busy; both only grow.
   uint64_t bytes() const { return bytes_; }
   Nanoseconds busy(Nanoseconds now);
-  // What left and is not known to have landed; for how long some of it may have been landing.
+  // Bytes that have left and are not known to have landed, and for how long some of them may have
+  // been landing.
   uint64_t under_way() const { return begun_bytes_ - bytes_; }
   Nanoseconds untold(Nanoseconds now) const;
 
  private:
-  // Clocks of two hosts drift apart by no more than this.
+  // The clocks of two hosts drift apart by at most so much in a second.
   static constexpr Nanoseconds kDriftPerSecond = 50 * kMicrosecond;
 
   struct Frame {
@@ -56,9 +61,10 @@ class DrainClock {
     Nanoseconds began_at = 0;
   };
   void wait(Nanoseconds now);
-  // Of the way there; the clocks' difference cancels out.
+  // The latency to the peer, as the mean of both directions: the difference of the clocks cancels
+  // out.
   Nanoseconds latency() const { return std::max<Nanoseconds>((forth_ + back_) / 2, 0); }
-  // Since when the oldest frame under way has had the wire.
+  // Since when the oldest frame under way, which left at `began_at`, has had the wire.
   Nanoseconds since(Nanoseconds began_at) const { return std::max(busy_until_, began_at + latency()); }
 
   std::array<Frame, kFrames> frames_{};  // by number
@@ -68,7 +74,7 @@ class DrainClock {
   Nanoseconds busy_ = 0;
   Nanoseconds busy_until_ = 0;
   bool waits_ = false;
-  Nanoseconds news_at_ = 0;  // while it waits: since when, or the latest news
+  Nanoseconds news_at_ = 0;  // while something waits: since when, or the latest report
   bool has_heard_ = false;
   Nanoseconds forth_ = 0;    // the peer's least()
   Nanoseconds back_ = 0;

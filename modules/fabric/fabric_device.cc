@@ -72,7 +72,8 @@ double speed_of(const fi_info& info, const std::string& net_device) {
   return std::max(0.0, std::atof(megabits.c_str())) * 1e6;
 }
 
-// Of a software provider the network device says the speed (control/rail_selector.h).
+// Software providers get no speed here: the speed is that of the network device
+// (control/rail_selector.h).
 FabricDevice describe(const fi_info& info, bool software) {
   FabricDevice device;
   device.provider = info.fabric_attr->prov_name;
@@ -89,7 +90,8 @@ FabricDevice describe(const fi_info& info, bool software) {
   return device;
 }
 
-// The same device and address by another provider, or the same twice (providers list every protocol).
+// Whether the list has this device and address already: from a better provider, or twice from one
+// provider (providers list every protocol).
 bool is_known(const std::vector<FabricDevice>& devices, const FabricDevice& device) {
   return std::any_of(devices.begin(), devices.end(), [&](const FabricDevice& other) {
     return other.domain == device.domain && other.address == device.address;
@@ -98,7 +100,8 @@ bool is_known(const std::vector<FabricDevice>& devices, const FabricDevice& devi
 
 }  // namespace
 
-// Several RDMA ports of a card have several, by port.
+// A card with several RDMA ports has several network devices, one for each port; the first that is
+// listed is returned.
 std::string net_device_of(const std::string& domain) {
   namespace fs = std::filesystem;
   std::error_code failed;
@@ -116,9 +119,9 @@ std::string_view software_provider(const FabricLibrary& library) {
   return library.is_older_than(1, 18) ? "net" : "tcp";
 }
 
-// When a port is closed while a peer writes through it, `tcp` reports that write as failed without a
-// context, and `ofi_rxm` looks into the context without asking (1.17 to 2.x): a null pointer. Beneath
-// `verbs` every failed request has one, that of the posted receive or send.
+// When a port is closed while a peer writes through it, `tcp` reports that write as failed without
+// a context, and `ofi_rxm` uses the context without a check (1.17 to 2.x): a null pointer. Beneath
+// `verbs` every failed request has a context, that of the posted receive or send.
 Status check_provider(const FabricLibrary& library, std::string_view provider) {
   if (provider != kTcpBeneathRxm) return Status::ok();
   return error(Code::unsupported, "rails: the provider %s crashes when a connection is closed during a "
@@ -128,8 +131,9 @@ Status check_provider(const FabricLibrary& library, std::string_view provider) {
 
 bool tells_writes_by_message(std::string_view provider) { return provider == "verbs;ofi_rxm"; }
 
-// Over sockets, asking and being told where are two messages, with a system call and a wake-up at either
-// end; copying 64 KiB takes some microseconds. Shared memory takes so much in one piece.
+// Over sockets an announcement and its grant are two messages, with a system call and a wake-up at
+// either end, while copying 64 KiB takes some microseconds. Shared memory takes 32 KiB in one
+// piece.
 size_t eager_bytes_of(std::string_view provider) {
   if (provider == "net" || provider == "tcp") return 64 * 1024;
   return provider == "shm" ? 32 * 1024 : kEagerBytesMin;
@@ -149,7 +153,7 @@ FabricLibrary::Info rail_hints(const FabricLibrary& library, std::string_view pr
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->cq_data_size = 4;
-  // The library frees it.
+  // The library frees the name.
   hints->fabric_attr->prov_name = strndup(provider.data(), provider.size());
   return hints->fabric_attr->prov_name == nullptr ? nullptr : std::move(hints);
 }
@@ -166,9 +170,9 @@ Result<std::vector<FabricDevice>> list_fabric_devices(bool software, const std::
     const FabricLibrary::Info found = (*library)->find(*hints, at, &reason);
     for (const fi_info* info = found.get(); info != nullptr; info = info->next) {
       FabricDevice device = describe(*info, provider.software);
-      // One that is addressed otherwise does not look at where it is asked to be.
+      // A provider without socket addresses ignores `at`, so its devices are left out.
       if (!at.empty() && device.address != at) continue;
-      // A name may match more than it says: "tcp" finds "tcp;ofi_rxm".
+      // libfabric may return more than the provider that is named: "tcp" also finds "tcp;ofi_rxm".
       if (device.provider == provider.name && !is_known(devices, device)) {
         devices.push_back(std::move(device));
       }

@@ -27,15 +27,15 @@ Result<const FabricLibrary*> FabricLibrary::open() {
 }
 
 Status FabricLibrary::load() {
-  // Each of our ports talks to one peer; with the default of 256 a small adapter has no queue that long.
+  // Each port talks to one peer; a small adapter has no queue as long as the default of 256 needs.
   set_environment_default("FI_UNIVERSE_SIZE", "4");
-  // With it a peer reads our memory by itself, for as long as it likes: closing a port does not end that.
-  // Copying through the shared segment was no slower.
+  // With CMA (cross-memory attach) a peer reads our memory by itself, for as long as it likes:
+  // closing a port does not end that. Copying through the shared segment was no slower.
   set_environment_default("FI_SHM_DISABLE_CMA", "1");
-  // `ofi_rxm` hands the buffer of what has arrived back to the connection that it arrived on, which may
-  // just have been freed; a context that connections share is there still.
+  // `ofi_rxm` returns the buffer of an arrived message to the connection on which it arrived, which
+  // may just have been freed; a receive context that connections share still exists then.
   set_environment_default("FI_OFI_RXM_USE_SRX", "1");
-  // Buffers of 16 KiB for each port, 4096 when nothing is said.
+  // The number of receive buffers of each port, of 16 KiB each; the default is 4096.
   set_environment_default("FI_OFI_RXM_MSG_RX_SIZE", "64");
   void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -61,7 +61,7 @@ Status FabricLibrary::load() {
 }
 
 void FabricLibrary::FreeInfo::operator()(fi_info* info) const {
-  // Whoever has one has opened the library.
+  // An fi_info exists only after the library was opened.
   if (const auto library = open()) library.value()->freeinfo_(info);
 }
 

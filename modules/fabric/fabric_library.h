@@ -1,9 +1,10 @@
-// FabricLibrary: libfabric, opened at run time. Nezha is built with its headers and needs no library to
-// start; the rest of its API is inline code that goes through tables of the objects it hands out.
+// FabricLibrary: libfabric, opened at run time. Nezha is built with its headers and needs no
+// library to start; the rest of its API is inline code that calls through tables in the objects
+// that the library returns.
 //
-// Contract: one for the process, opened at the first call and never closed; any thread. Structures of
-// the library's are allocated by it alone, so that a newer one may have longer ones. Errors:
-// `unsupported` with what to install.
+// Contract: one object in the process, opened at the first call and never closed; any thread. Only
+// the library allocates its structures, because those of a newer library may be longer. Errors:
+// `unsupported`, with what to install.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -24,13 +25,14 @@ class FabricLibrary {
   };
   using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-  // What the headers describe: the oldest library that will do.
+  // The version of the API that is used here; an older library is refused.
   static constexpr uint32_t kApi = FI_VERSION(1, 17);
 
-  // An empty one, for hints; null without memory.
+  // An empty fi_info, for hints; null without memory.
   Info make_info() const { return Info(dupinfo_(nullptr)); }
   Info copy(const fi_info& info) const { return Info(dupinfo_(&info)); }
-  // A list, or null with the library's (negative) reason. `node`: a numeric address of this host, or "".
+  // A list of what fits, or null and the library's (negative) reason. `node`: a numeric address of
+  // this host, or "".
   Info find(const fi_info& hints, const std::string& node, int* reason) const;
   int open_fabric(fi_fabric_attr* attributes, fid_fabric** fabric) const {
     return fabric_(attributes, fabric, nullptr);
@@ -38,7 +40,7 @@ class FabricLibrary {
   // "1.17"
   std::string version() const;
   bool is_older_than(uint32_t major, uint32_t minor) const;
-  // Of a negative return value.
+  // The library's text for a negative return value.
   std::string explain(long reason) const;
 
  private:

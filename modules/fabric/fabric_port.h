@@ -1,8 +1,8 @@
 // FabricPort: one reliable-datagram endpoint of a rail, with a table of addresses and a queue of
 // completions of its own, so that closing it ends every access to local memory through it.
 //
-// Contract: one loop's lock, or one thread before the loop starts. Goes before its rail. `close` is
-// idempotent; nothing else may be called after it.
+// Contract: used with one loop's progress lock held, or by one thread before the loop starts. A
+// port is destroyed before its rail. `close` is idempotent; nothing else may be called after it.
 #pragma once
 
 #include <rdma/fi_cm.h>
@@ -19,12 +19,13 @@
 
 namespace nezha::transport {
 
-// Begins every operation that is posted: the provider writes into it.
+// One posted operation. `context` comes first, because a completion points to it; the provider
+// writes into it.
 struct FabricOperation {
   enum class Kind : uint8_t { receive, send, write };
   fi_context2 context{};
   Kind kind = Kind::send;
-  uint16_t index = 0;  // the owner's
+  uint16_t index = 0;  // chosen by the operation's owner
 };
 
 class FabricPort {
@@ -35,44 +36,46 @@ class FabricPort {
   FabricPort(const FabricPort&) = delete;
   FabricPort& operator=(const FabricPort&) = delete;
 
-  // Its own, where ports are isolated: then it goes with the port, and after `close` nothing may be
-  // registered with it.
+  // The rail of this port. Where ports are isolated (FabricRail::isolates_ports), the port owns it
+  // and destroys it, and after `close` nothing may be registered with it.
   FabricRail& rail() { return rail_; }
-  // What peers dial: bytes whose meaning is the provider's.
+  // The address that peers pass to `insert`; only the provider knows what its bytes mean.
   const std::string& name() const { return name_; }
   Result<fi_addr_t> insert(std::string_view peer);
-  // Nothing is on its way there.
+  // To be called when no operation is on its way to that peer.
   void remove(fi_addr_t peer);
   void close();
 
-  // Messages of either lane go into buffers of that lane; all of a sender arrive in order.
+  // A message goes into a buffer that was posted for its lane; all messages of one sender arrive in
+  // order.
   enum class Lane : uint8_t { short_messages, long_messages };
-  // The provider's answers: 0, -FI_EAGAIN, or what went wrong.
+  // `receive`, `send` and `write` return the provider's answer: 0, -FI_EAGAIN, or a negative error.
   ssize_t receive(std::byte* buffer, size_t bytes, fid_mr* region, FabricOperation& operation,
                   Lane lane = Lane::short_messages);
-  // Never by fi_inject: nobody would hear that it failed.
+  // `send` does not use fi_inject, because nobody would learn that the send failed.
   ssize_t send(fi_addr_t to, const std::byte* buffer, size_t bytes, fid_mr* region,
                FabricOperation& operation, Lane lane = Lane::short_messages);
-  // `data` arrives with it, unless tells_writes_by_message().
+  // `data` arrives with the write, unless FabricRail::tells_by_message().
   ssize_t write(fi_addr_t to, const std::byte* from, size_t bytes, fid_mr* region,
                 const RemoteMemory& target, uint64_t data, FabricOperation& operation);
 
   struct Completion {
-    FabricOperation* operation = nullptr;  // null: written here by the peer, `data` is its word
+    FabricOperation* operation = nullptr;  // null: the peer wrote here, and `data` came with it
     size_t bytes = 0;
     uint64_t data = 0;
-    int error = 0;                         // the library's, positive
+    int error = 0;                         // the library's error code; 0: none
   };
-  // How many came; negative when the queue itself is broken.
+  // Returns how many completions it took; negative when the queue itself is broken.
   ssize_t reap(Completion* completions, size_t most);
 
-  // -1: nothing in this process can sleep on it.
+  // The descriptor on which a loop sleeps; -1: the port has none.
   int wait_fd() const { return wait_fd_; }
-  // Whether wait_fd becomes ready, as an edge, whenever there is something to reap, also without may_wait
-  // before: who is not told need not ask, and asking costs `net` a system call.
+  // Whether wait_fd becomes ready, as an edge, whenever there is something to reap, even if
+  // may_wait was not called before. Then `reap` is needed only after an edge; it costs `net` a
+  // system call.
   bool tells() const { return wait_ != nullptr && wait_fd_ >= 0; }
-  // Whether whoever sleeps on wait_fd will be woken by whatever comes. What made it ready is forgotten by
-  // this alone: before every sleep, however short.
+  // Whether a sleep on wait_fd will end when anything comes. Only this call clears the readiness of
+  // the descriptor, so it precedes every sleep, however short.
   bool may_wait();
 
  private:
@@ -84,10 +87,10 @@ class FabricPort {
   void note(std::string_view name);
   void hang_up();
 
-  const std::unique_ptr<FabricRail> own_;  // or null
+  const std::unique_ptr<FabricRail> own_;  // null unless the rail isolates its ports
   FabricRail& rail_;
   std::string name_;
-  fid_wait* wait_ = nullptr;  // where the queue's own descriptor never forgets
+  fid_wait* wait_ = nullptr;  // where the queue's own descriptor stays ready for ever
   fid_cq* queue_ = nullptr;
   fid_av* addresses_ = nullptr;
   fid_ep* endpoint_ = nullptr;
@@ -96,7 +99,7 @@ class FabricPort {
     fi_addr_t at;
     std::string name;
   };
-  std::vector<Peer> peers_;  // in the table
+  std::vector<Peer> peers_;  // in the address table
 };
 
 }  // namespace nezha::transport

@@ -1,11 +1,13 @@
 // FabricRail: a device opened through libfabric, and the memory registered with it.
 //
 // Contract
-//   Owner    the transport; every port and every registration of it goes first. One loop's lock, and
-//            before the loop starts one thread: the library is told that it need not lock.
-//   Memory   is registered for each transfer anew. Providers that do it in software only note a range;
-//            those that pin memory have a cache with a monitor of the process's mappings, the one place
-//            where it cannot become stale (docs/adr/0012-memory-is-registered-for-each-transfer.md).
+//   Owner    the transport, or a port (`another`); every port and every registration of the rail is
+//            closed before it. Used with one loop's progress lock held, or by one thread before the
+//            loop starts: the library is told that it need not lock.
+//   Memory   is registered for each transfer anew. Providers that do it in software only note a
+//            range; those that pin memory have a cache with a monitor of the process's mappings,
+//            the only place where a cache cannot become stale
+//            (docs/adr/0012-memory-is-registered-for-each-transfer.md).
 //   Errors   `unsupported` and `exhausted`, naming provider, device and address.
 #pragma once
 
@@ -25,7 +27,7 @@
 
 namespace nezha::transport {
 
-// What the peer needs to write there.
+// The address and the key with which a peer writes into registered memory.
 struct RemoteMemory {
   uint64_t address = 0;
   uint64_t key = 0;
@@ -48,34 +50,36 @@ class FabricRail {
   fid_domain* domain() const { return domain_; }
   // "net, lo"
   const std::string& name() const { return name_; }
-  // Whose carrier is the rail's; "" when nobody knows.
+  // The network device whose carrier is that of the rail; "" when it is not known.
   std::string net_device() const;
 
-  // Sources and message buffers have to be registered, too.
+  // Whether sources and message buffers have to be registered, too.
   bool needs_local() const { return (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0; }
-  // For reading by, or receiving from, this host; null and Status ok when it needs no registration.
+  // Registers memory of this host that operations read, or receive into; null and Status ok when it
+  // needs no registration.
   Status register_local(const std::byte* begin, size_t bytes, fid_mr** region);
-  // For one peer to write to.
+  // Registers memory into which one peer writes.
   Status register_target(std::byte* begin, size_t bytes, fid_mr** region, RemoteMemory* remote);
   static void forget(fid_mr*& region);
 
   // See tells_writes_by_message().
   bool tells_by_message() const { return tells_by_message_; }
 
-  // Payloads up to this go with their header.
+  // Payloads up to this length go with their header.
   size_t eager_bytes() const { return eager_bytes_; }
 
-  // Whether a port that is not asked any more touches no memory, and has to stay until the rail goes:
-  // in shared memory the work is done by whoever asks, and a peer in this process uses the port's own
-  // segment (libfabric 1.17 maps it only for other processes).
+  // Whether a port whose queue nobody reads any more touches no memory, and has to stay until the
+  // rail is destroyed. This is so for shared memory: the thread that reads the queue does the work,
+  // and a peer in this process uses the port's own segment (libfabric 1.17 maps it only for other
+  // processes).
   bool keeps_ports() const { return keeps_ports_; }
   void keep(fid* endpoint, fid* addresses, fid* queue);
 
-  // Whether a port has to have the device to itself: `net` goes on with calls that were on their way to a
-  // port after it was closed, as soon as another one of the same domain is asked (libfabric 1.17). It
-  // registers memory for writing alone.
+  // Whether each port needs the device opened for it alone: `net` goes on with connection requests
+  // that were on their way to a port after it was closed, as soon as another port of the same
+  // domain is asked (libfabric 1.17). `net` registers only memory that peers write into.
   bool isolates_ports() const { return isolates_ports_; }
-  // The same device, opened once more.
+  // Opens the device of this rail once more.
   Result<std::unique_ptr<FabricRail>> another() const;
 
  private:
@@ -95,7 +99,7 @@ class FabricRail {
   bool keeps_ports_ = false;
   bool tells_by_message_ = false;
   bool isolates_ports_ = false;
-  std::vector<fid*> kept_;  // in the order of closing
+  std::vector<fid*> kept_;  // closed in this order
 };
 
 }  // namespace nezha::transport

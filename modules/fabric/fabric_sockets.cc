@@ -22,7 +22,7 @@ namespace {
 struct Known {
   std::mutex mutex;
   std::multiset<std::string> ends;
-  std::vector<int> held;  // from before a fork to after it
+  std::vector<int> held;  // held from before a fork until after it
 };
 
 Known& known() {
@@ -30,7 +30,7 @@ Known& known() {
   return *all;
 }
 
-// Family, port and address alone; "" for what is no socket address.
+// Port and address of a socket address, without its other fields; "" for anything else.
 std::string end_of(std::string_view name) {
   sockaddr_storage storage{};
   std::memcpy(&storage, name.data(), std::min(name.size(), sizeof(storage)));
@@ -60,7 +60,7 @@ bool is_known(const std::multiset<std::string>& ends, int fd) {
   return false;
 }
 
-// Of an open descriptor each.
+// The open sockets of this process whose local or remote address is in `ends`.
 std::vector<int> find_sockets(const std::multiset<std::string>& ends) {
   std::vector<int> found;
   if (ends.empty()) return found;
@@ -81,7 +81,7 @@ void before_fork() {
   for (const int fd : all.held) hold_descriptor(fd);
 }
 
-// Their numbers are libfabric's, which closes them when it likes.
+// The descriptors stay open: they are libfabric's, which closes them when it likes.
 void in_parent() {
   Known& all = known();
   for (const int fd : all.held) drop_descriptor(fd);
@@ -89,7 +89,7 @@ void in_parent() {
   all.mutex.unlock();
 }
 
-// The guard's own handler has closed them, or will.
+// The handler of base/fork_guard.h has closed the held descriptors, or will.
 void in_child() {
   known().held.clear();
   known().mutex.unlock();
@@ -98,7 +98,8 @@ void in_child() {
 }  // namespace
 
 void note_fabric_address(std::string_view name) {
-  // Behind the guard's handler, which is to find in the child what is held here.
+  // Installed after the handler of base/fork_guard.h, which has to find in the child the
+  // descriptors that are held here.
   static const int installed = (process_generation(), pthread_atfork(before_fork, in_parent, in_child));
   static_cast<void>(installed);
   const std::string end = end_of(name);

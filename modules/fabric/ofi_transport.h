@@ -1,15 +1,15 @@
-// OfiTransport: RDMA rails through libfabric.
+// RDMA rails through libfabric (class OfiTransport).
 //
-// Contract: see transport/transport.h. Sees only rails of its own kind; RailAddress::variant is the
-// provider.
-// Outlives its connections and what `manage` returns, since the rails are its own. A peer that it does
-// not reach is no error here: other rails may.
+// Contract: see transport/transport.h. It sees only rails of its own kind, whose
+// RailAddress::variant is the provider. It owns the rails, so it outlives its connections and what
+// `manage` returns. A peer that it does not reach is no error here, because other rails may reach
+// it.
 //
-//   Control   libfabric has nobody to ask who is at the other end, so the ranks meet over TCP
-//             (transport/connect): at the rail's own address; for shared memory on loopback; for an
-//             adapter without one at that of its network device, or else at the host's first. Of that
-//             connection nothing is left when the rail's is made: losing the way there is not losing the
-//             rail.
+//   Control   libfabric cannot tell who is at the other end, so the ranks first prove themselves
+//             over TCP (transport/connect): at the rail's own address; for shared memory on
+//             loopback; for an adapter without an address at that of its network device, or else at
+//             the first address of the host. The TCP connection is gone when the connection of the
+//             rail is made, so a rail survives the loss of the path that TCP took.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,8 @@ namespace nezha::transport {
 
 class OfiTransport final : public Transport, private RailOpener {
  public:
-  // The ports are those of the control listeners; of the rails themselves the provider chooses.
+  // `port_low` and `port_high` are for the control listeners; the provider chooses the ports of the
+  // rails.
   Status listen(std::vector<RailAddress>& rails, uint16_t port_low, uint16_t port_high) override;
   Result<Mesh> connect(const MeshRequest& request, progress::Loop& loop,
                        ConnectionEvents& events) override;

@@ -8,7 +8,7 @@
 
 namespace nezha::transport {
 
-// Every send, receive and write of ours, every write of the peer's.
+// Completions of every send, receive and write of this end, and of every write of the peer.
 const size_t OfiWire::kCompletions = kReceives + kSends + 2 * kLongs + 2 * kAnnounced;
 
 OfiWire::OfiWire(progress::Loop& loop, std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
@@ -23,7 +23,8 @@ OfiWire::OfiWire(progress::Loop& loop, std::unique_ptr<FabricPort> port, fi_addr
 Status OfiWire::start(WireEvents& events) {
   events_ = &events;
   heard_at_ = active_at_ = loop_.clock().now();
-  // What is never used takes no memory, where it need not be registered.
+  // Not initialized: where buffers need not be registered, those that are never used take no
+  // memory.
   buffers_ = std::make_unique_for_overwrite<std::byte[]>(buffers_bytes());
   NEZHA_RETURN_IF_ERROR(
       port_->rail().register_local(buffers_.get(), buffers_bytes(), &buffers_region_));
@@ -45,8 +46,9 @@ Status OfiWire::start(WireEvents& events) {
     NEZHA_RETURN_IF_ERROR(post_receive(i));
   }
   if (port_->wait_fd() >= 0) {
-    // On edges: the descriptor stays ready until may_sleep() makes it forget, and a loop that polls for a
-    // while before it sleeps would find it ready in every poll, neither yielding nor sleeping any more.
+    // Watched for edges: the descriptor stays ready until may_sleep() clears it, and a loop that
+    // polls for a while before it sleeps would find it ready in every poll, and would neither yield
+    // nor sleep any more.
     NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN | EPOLLET, this));
   }
   started_ = true;
@@ -56,7 +58,8 @@ Status OfiWire::start(WireEvents& events) {
 
 // ------------------------------------------------------------------------------------- sending
 
-// What the peer waits for goes first, and announcements before the writes that would be before them.
+// Grants go first, because the peer waits for them. Announcements go before writes, behind which
+// they would wait.
 size_t OfiWire::send(std::span<WorkRequest* const> frames) {
   stalled_ = false;
   if (!flush_grants()) return 0;
@@ -184,7 +187,8 @@ OfiWire::Outgoing* OfiWire::find_outgoing(uint32_t number) {
   return found == outgoing_.end() ? nullptr : &*found;
 }
 
-// In the order of posting: the receiver tells them in that order.
+// Writes begin in the order of their frames: on_told() at the receiver tells them apart by that
+// order.
 const OfiWire::Outgoing* OfiWire::next_write() const {
   if (outgoing_bytes_ == 0) return nullptr;
   const Outgoing* next = nullptr;
@@ -266,7 +270,7 @@ Status OfiWire::detach(uint32_t number) {
       return Status::ok();
     }
   } catch (const std::bad_alloc&) {
-    // Closed, as in the middle of a write.
+    // Without memory for a copy the port is closed, as in the middle of a write.
   }
   fence();
   return nothrow_error(Code::aborted, "connection %s was closed during a write, because the "
@@ -290,7 +294,8 @@ Status OfiWire::abandon(Arrival& arrival) {
 void OfiWire::fence() {
   if (is_fenced()) return;
   if (started_ && port_->wait_fd() >= 0) loop_.remove(port_->wait_fd(), this);
-  // A registration must not go before what uses it, and not after what it belongs to.
+  // Registrations are released after the port, which uses them, is closed, and before the rail, to
+  // which they belong, is destroyed.
   const std::unique_ptr<FabricPort> port = std::move(port_);
   port->close();
   for (Outgoing& each : outgoing_) FabricRail::forget(each.region);

@@ -1,17 +1,18 @@
-// OfiWire: a port of a fabric rail that carries frames to another port.
+// A port of a fabric rail that carries frames to another port (class OfiWire).
 //
 // Contract: see transport/wire.h. Owns its port; the rail outlives it.
-//   Small     frames (with up to FabricRail::eager_bytes) go as messages into buffers that the receiver
-//             keeps posted, and are copied to their place there.
-//   Large     the header is announced, the receiver asks where the payload goes and grants that memory,
-//             the sender writes it there; the write's completion at the receiver names the frame.
-//             Several are announced ahead, so that grants travel while other payloads do.
-//   Bounds    at most kSlots frames, and kLongs long messages, are sent ahead of what the peer has taken
-//             in, so that a message always finds a buffer; a peer that does not keep to it loses the
-//             connection, or waits in the provider.
+//   Small     frames with a payload up to FabricRail::eager_bytes go as messages into buffers that
+//             the receiver keeps posted, and are copied to their place there.
+//   Large     the sender announces the header, the receiver asks its connection where the payload
+//             goes and grants that memory, and the sender writes the payload there; the write's
+//             completion at the receiver names the frame. Several frames are announced ahead, so
+//             that grants travel while other payloads do.
+//   Bounds    at most kSlots frames, and kLongs long messages, are sent ahead of what the peer has
+//             taken in, so that a message always finds a buffer. A peer that exceeds this loses the
+//             connection, or its messages wait in the provider.
 //   Fence     closing the port is the only way to be sure that no write is under way, in either
-//             direction. What has to be taken back in the middle of its write therefore ends the
-//             connection.
+//             direction. A frame that has to be taken back in the middle of its write therefore
+//             ends the connection.
 #pragma once
 
 #include <array>
@@ -40,12 +41,12 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   // How many completions its port must have room for.
   static const size_t kCompletions;
 
-  // `to`: the peer's port, in the table of this one.
+  // `to`: the peer's port, in the address table of `port`.
   OfiWire(progress::Loop& loop, std::unique_ptr<FabricPort> port, fi_addr_t to, std::string name,
           const OfiTokens& tokens);
   ~OfiWire() override { close(true); }
 
-  // What the peer sends before that waits in the provider.
+  // Messages that the peer sends before this call wait in the provider.
   Status start(WireEvents& events) override;
   size_t send(std::span<WorkRequest* const> frames) override;
   bool has_output() const override {
@@ -54,11 +55,12 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   Use use_of(uint32_t number) override;
   Status detach(uint32_t number) override;
   Status abandon(Arrival& arrival) override;
-  // Not only in the middle of a write: where a payload is announced, its receiver has granted the memory,
-  // or is about to, and cannot give that to a copy that comes another way without closing its end.
+  // Detaching is fatal from the announcement of a payload on, not only in the middle of a write:
+  // the receiver has granted the memory, or is about to, and cannot use it for a copy that comes on
+  // another connection without closing its end.
   bool is_detaching_fatal() const override;
   uint64_t backlog_bytes() override {
-    // The peer may well have less than what it says at once.
+    // The peer reports less than kTellBytes late, so it may have taken them in already.
     return outgoing_bytes_ + (untaken_bytes_ < kTellBytes ? 0 : untaken_bytes_);
   }
   std::optional<Drained> drained(Nanoseconds now) override {
@@ -68,32 +70,35 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   void close(bool in_order) override;
 
  private:
-  // Frames and announcements that the peer has not taken in.
+  // Limit of the frames and announcements that were sent and that the peer has not taken in.
   static constexpr uint32_t kSlots = 32;
-  // Of these, announced and not landed: enough to keep the rail busy while a grant travels, little enough
-  // that the choice of a rail stays late.
+  // Limits of the announced payloads that have not landed: enough to keep the rail busy while a
+  // grant travels, and so few that the rail of a transfer is chosen late.
   static constexpr uint32_t kAnnounced = 12;
   static constexpr uint64_t kAnnouncedBytesMax = 3072 * 1024;
-  // Of these, being written and not landed. Where messages and writes share one wire in order, a further
-  // announcement stands behind all of them: with everything granted on its way, the wire would be empty
-  // while the next grants travel.
+  // Limit of the bytes in writes that have not landed. Where messages and writes share one wire in
+  // order, a further announcement stands behind all writes: if every granted payload were being
+  // written, the wire would be empty while the next grants travel.
   static constexpr uint64_t kWrittenBytesMax = 1024 * 1024;
   static constexpr uint32_t kCreditMessages = 4;
   static constexpr uint32_t kReceives = kSlots + kAnnounced + kCreditMessages;
   static constexpr uint32_t kSends = kReceives;
-  // Buffers for long messages, of either direction.
+  // Buffers for long messages, in each direction.
   static constexpr uint32_t kLongs = 8;
-  // Where nothing would wake the loop, it does not sleep for this long after the last event.
+  // Where no descriptor would wake the loop, it does not sleep for this long after the last
+  // completion.
   static constexpr Nanoseconds kExpecting = 2 * kMillisecond;
   static constexpr int kReapsPerTurn = 8;
-  // So much of what came with its headers is told at once: the peer wants to know what its rail carries.
+  // After so many bytes that came with their headers the peer is told at once, because it wants to
+  // know what its rail carries.
   static constexpr uint64_t kTellBytes = 128 * 1024;
-  // While a payload is arriving, the loop looks about so often for the time that one takes, at most so
-  // rarely; for less than the least it does not pause.
+  // While a payload is arriving, the loop looks for it so many times in the time that one payload
+  // takes. It pauses between two looks for at most kGatherMost, and not at all if the pause would
+  // be under kGatherLeast.
   static constexpr int kLooksPerPayload = 32;
   static constexpr Nanoseconds kGatherMost = 200 * kMicrosecond;
   static constexpr Nanoseconds kGatherLeast = 30 * kMicrosecond;
-  // Some networks let messages overtake writes; one that is overtaken for so long is lost.
+  // Some networks let messages overtake writes. A write that messages overtook so long ago is lost.
   static constexpr Nanoseconds kWritePatience = kSecond;
 
   // An announced payload, until it has landed.
@@ -103,12 +108,12 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
     uint32_t number = 0;        // of the frame
     uint32_t length = 0;
     const std::byte* data = nullptr;
-    std::vector<std::byte> copy;  // when its owner needed the memory back
+    std::vector<std::byte> copy;  // made when the owner of `data` needed the memory back
     fid_mr* region = nullptr;
     RemoteMemory target;
     FabricOperation operation;
   };
-  // A payload that the peer writes, or will when it has the grant.
+  // A payload that the peer writes, or will write when it has the grant.
   struct Incoming {
     Arrival* arrival = nullptr;  // null: none
     fid_mr* region = nullptr;
@@ -123,7 +128,7 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   Sleep may_sleep() override;
   Nanoseconds gathers() override;
   void on_ready(uint32_t) override { take(); }
-  // Reaps, and pushes on what that made possible; true when there was anything.
+  // Takes completions and continues what they made possible; true when there were any.
   bool take();
   bool reap();
 
@@ -134,7 +139,7 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   void fail(const char* what, long reason);
 
   // ofi_wire.cc: sending.
-  // Short ones for receiving and sending, then long ones.
+  // All buffers: short ones for receiving and for sending, then long ones for both.
   size_t buffers_bytes() const {
     return (kReceives + kSends) * kShortBytes + 2 * kLongs * long_bytes_;
   }
@@ -160,28 +165,30 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
            untold_bytes_ >= kTellBytes ||
            (writes_told_ != writes_begun_ && told_by_message_);
   }
-  // Of a message with so much behind its preamble.
+  // Whether a message with so many bytes behind its preamble is long.
   static bool is_long(size_t body_bytes) { return kPreambleBytes + body_bytes > kShortBytes; }
   const std::vector<uint16_t>& free_sends(size_t body_bytes) const {
     return is_long(body_bytes) ? free_long_sends_ : free_sends_;
   }
-  // Behind the preamble of the next such message.
+  // The place behind the preamble of the next message of that size.
   std::byte* next_body(size_t body_bytes) {
     return send_buffer(free_sends(body_bytes).back()) + kPreambleBytes;
   }
-  // Sends it; false when the provider does not take it, or the wire broke.
+  // Sends the message in the next free buffer; false when the provider does not take it, or the
+  // wire broke.
   bool send_message(OfiMessageKind kind, size_t body_bytes, bool wanted = false);
-  // As many frames as fit a message: each message costs either end a system call. How many.
+  // Sends as many frames as fit into one message, because each message costs either end a system
+  // call; returns how many.
   size_t send_together(std::span<WorkRequest* const> frames);
-  // 1 when it was.
+  // Returns 1 when the frame was announced, otherwise 0.
   size_t announce(const WorkRequest& frame);
-  // The peer has taken in so many of what was sent.
+  // The peer has taken in so many of the frames and announcements that were sent.
   void credit(uint32_t taken);
   Outgoing* free_outgoing();
   Outgoing* find_outgoing(uint32_t number);
   bool flush_grants();
   bool flush_writes();
-  // What to write now; null when nothing is granted, or enough is under way.
+  // The payload to write now; null when nothing is granted, or enough is under way.
   const Outgoing* next_write() const;
   bool start_write(Outgoing& outgoing);
   void free_landed();
@@ -192,7 +199,7 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   void on_failed(const FabricPort::Completion& completion);
   void on_written_there(Outgoing& outgoing);
   void on_message(std::span<const std::byte> message, bool is_long);
-  // False when it does not fit what was said before, and the wire broke.
+  // False when the preamble contradicts what this end has sent, and the wire broke.
   bool take_preamble(const OfiPreamble& preamble);
   void on_frames(std::span<const std::byte> body);
   void on_announce(std::span<const std::byte> body);
@@ -200,12 +207,12 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   void on_written(uint64_t data);
   void on_told(uint16_t writes);
   void on_landed(Incoming& incoming);
-  // The connection has it as a whole.
+  // Gives the connection a frame that has arrived as a whole.
   void pass_on(Arrival& arrival);
   void watch_writes();
   void grant(Arrival& arrival);
   Incoming& incoming(uint32_t number) { return incoming_[number % kSlots]; }
-  // What a write of frame `number` tells its receiver.
+  // The completion data that the write of frame `number` brings to its receiver.
   uint64_t word_of(uint32_t number, uint64_t token) const;
 
   progress::Loop& loop_;
@@ -221,9 +228,9 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   bool started_ = false;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
-  bool ask_ = true;      // there may be completions that no descriptor tells
+  bool ask_ = true;      // there may be completions of which no descriptor tells
   bool emptied_ = false;  // the last look left nothing in the queue
-  bool armed_ = false;   // the descriptor has forgotten everything, and nothing has come since
+  bool armed_ = false;   // the descriptor's readiness was cleared, and nothing has come since
 
   std::unique_ptr<std::byte[]> buffers_;
   fid_mr* buffers_region_ = nullptr;
@@ -235,13 +242,13 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
 
   // Sending.
   uint32_t begun_ = 0;         // data frames
-  uint32_t delivered_ = 0;     // landed there, as its preambles say
+  uint32_t delivered_ = 0;     // landed at the peer, as its preambles say
   std::array<Outgoing, kAnnounced> outgoing_;
   uint64_t outgoing_bytes_ = 0;
   uint32_t sent_ = 0;          // frames and announcements
   uint32_t credited_ = 0;      // of these, taken in by the peer
-  std::array<uint32_t, kSlots> frame_bytes_{};  // of those that came with their header, by number
-  uint64_t untaken_bytes_ = 0;  // of these, not taken in
+  std::array<uint32_t, kSlots> frame_bytes_{};  // of frames sent with their header, by number
+  uint64_t untaken_bytes_ = 0;  // of these, not taken in by the peer
   DrainClock drain_;
   static_assert(DrainClock::kFrames >= kSlots);
   Nanoseconds sent_at_ = 0;  // the latest message
@@ -249,29 +256,29 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   uint16_t longs_credited_ = 0;
   uint16_t messages_sent_ = 0;
   uint16_t writes_begun_ = 0;
-  uint16_t writes_told_ = 0;   // of these
+  uint16_t writes_told_ = 0;   // of these, told to the peer
   bool stalled_ = false;       // the provider takes nothing more for now
 
   // Receiving.
   std::array<Incoming, kSlots> incoming_;  // by number
   uint32_t next_incoming_ = 0;             // of the next data frame whose header arrives
-  std::array<PendingGrant, kSlots> grants_;  // not told
+  std::array<PendingGrant, kSlots> grants_;  // not sent yet
   uint32_t grants_first_ = 0;
   uint32_t grants_count_ = 0;
   uint16_t messages_received_ = 0;
   uint16_t writes_received_ = 0;
-  uint16_t writes_said_ = 0;   // begun by the peer
+  uint16_t writes_said_ = 0;   // begun by the peer, as its preambles say
   uint32_t arriving_ = 0;          // granted, not written
-  Nanoseconds arriving_since_ = 0;  // the oldest of them, at the earliest
-  Nanoseconds payload_takes_ = 0;   // of late
+  Nanoseconds arriving_since_ = 0;  // when the oldest of them began to arrive, at the earliest
+  Nanoseconds payload_takes_ = 0;   // one payload, as a moving average
   Nanoseconds overtaken_at_ = 0;  // since when writes have been missing; 0: none is
   uint32_t controls_taken_ = 0;   // frames of other types that were taken in
   uint32_t taken_told_ = 0;
   uint16_t longs_taken_ = 0;
   uint16_t longs_told_ = 0;
-  uint64_t untold_bytes_ = 0;     // came with their headers since the last message
-  bool news_ = false;             // payloads that were written here, and nobody was told
-  Nanoseconds landed_at_ = 0;     // the latest
+  uint64_t untold_bytes_ = 0;     // came with their headers since our last message
+  bool news_ = false;             // payloads were written here, and the peer was not told
+  Nanoseconds landed_at_ = 0;     // the latest frame
 };
 
 }  // namespace nezha::transport

@@ -1,4 +1,4 @@
-// OfiWire: what arrives, and what becomes of it.
+// The receiving half of OfiWire: completions, messages, and payloads that the peer has written.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -50,8 +50,9 @@ bool OfiWire::take() {
   return any;
 }
 
-// A batch that is not full has emptied the queue: what comes after it is asked for in the next turn, when
-// what is here has been answered. Where nothing tells, asking is what moves things.
+// A batch that is not full has emptied the queue: later completions are asked for in the next turn,
+// after these have been answered. Where no descriptor tells of completions, asking is what makes
+// the provider progress.
 bool OfiWire::reap() {
   bool any = false;
   std::array<FabricPort::Completion, 16> completions;
@@ -83,8 +84,8 @@ progress::Polled::Sleep OfiWire::may_sleep() {
     const bool expecting = loop_.clock().now() - active_at_ < kExpecting;
     return expecting ? Sleep::no : Sleep::briefly;
   }
-  // Before every sleep, however short: what made the descriptor ready is forgotten by this alone, so that
-  // without it the sleep would end at once, for ever.
+  // may_wait() precedes every sleep, however short: only it clears the readiness of the descriptor,
+  // and without it every sleep would end at once.
   if (!armed_ && !port_->may_wait()) {
     ask_ = true;
     return Sleep::no;
@@ -134,8 +135,8 @@ void OfiWire::on_completion(const FabricPort::Completion& completion) {
   if (const Status status = post_receive(index); !status) events_->on_broken(status);
 }
 
-// Messages that do not fit a buffer are a stranger's; a write of a stranger's that was refused is its own
-// affair.
+// A receive fails for a message that does not fit its buffer, which is a stranger's. An error
+// without an operation is a write of a stranger that was refused, and concerns only the stranger.
 void OfiWire::on_failed(const FabricPort::Completion& completion) {
   if (completion.operation == nullptr) return;
   if (completion.operation->kind == FabricOperation::Kind::receive) {
@@ -284,8 +285,9 @@ void OfiWire::on_grant(const OfiPreamble& preamble, std::span<const std::byte> b
 
 // ------------------------------------------------------------------------------------------ writes
 
-// Low half: the frame's number; high half, where the provider carries it, and mask: what only the peer
-// knows. Strangers can write nothing without a key, but a write of nothing has a word, too.
+// The low half is the frame's number, masked by the token; the high half, where the provider
+// carries it, is from the token, which only the peer knows. Strangers can write nothing without a
+// key, but a write of no bytes brings completion data, too.
 uint64_t OfiWire::word_of(uint32_t number, uint64_t token) const {
   const uint64_t word = token ^ number;
   return has_wide_words_ ? word : word & 0xFFFFFFFF;
@@ -302,7 +304,8 @@ void OfiWire::on_written(uint64_t data) {
   on_landed(target);
 }
 
-// Where messages do not overtake writes, and writes go in the order of their grants.
+// Called where messages tell of writes: there messages do not overtake writes, and writes go in the
+// order of their grants.
 void OfiWire::on_told(uint16_t writes) {
   while (!is_fenced() && writes_received_ != writes) {
     uint32_t number = next_incoming_ - kSlots;

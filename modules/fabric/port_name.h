@@ -1,13 +1,14 @@
-// What two ranks who have proved themselves tell each other of their ports, and where they do: plain
-// values.
+// The names of ports that two ranks tell each other once both have proved themselves, and the
+// address at which they do so: plain values.
 //
-// Contract: pure; any thread. `decode` believes nothing; a name is its sender's when the MAC verifies,
-// which covers both sides' nonces and the names that were told until then.
+// Contract: pure; any thread. `decode` checks all that it reads. A name comes from the rank that
+// has proved itself if the MAC verifies, which covers both sides' nonces and the names that were
+// told until then.
 //
 //   PortName       offset size field
 //                  0      4    magic
 //                  4      2    length of the name, 1 to kPortNameMax
-//                  6      512  name, what is left of it zero
+//                  6      512  name, followed by zeros
 //                  518    32   MAC
 //   ControlAddress port (2), numeric address: RailAddress::blob
 #pragma once
@@ -33,15 +34,16 @@ struct PortName {
 };
 
 std::array<std::byte, kPortNameBytes> encode(const PortName& message);
-// False: nonsense.
+// False: the bytes are malformed.
 bool decode(std::span<const std::byte> bytes, PortName* message);
 
-// HMAC over `purpose`, the Hello, both nonces and both names; the acceptor's is "" while it is not known.
+// HMAC over `purpose`, the Hello, both nonces and both names; the acceptor's name is "" while it is
+// not known.
 wire::Mac mac_of_names(const Proved& proved, std::string_view purpose, std::string_view dialer,
                        std::string_view acceptor);
 
 struct ControlAddress {
-  uint16_t port = 0;  // 0: nowhere
+  uint16_t port = 0;  // 0: none
   std::string address;
 };
 std::string encode(const ControlAddress& address);

@@ -20,14 +20,15 @@ constexpr double kNear = 1.5;            // predicted ratio below which both sta
 constexpr double kWorthTiming = 3;       // rails predicted slower than this are not timed alone
 constexpr double kRestart = 2;           // change of the single rail's time that questions everything
 constexpr double kMemory = 0.2;          // weight of one operation in a rail's own time
-// Change of a measured rate that questions a decision: what the monitor believes of one probe suffices.
+// The change of a measured rate that questions a decision; as much as the monitor believes of one
+// probe is enough.
 constexpr double kOtherRate = 1.2;
-// Other ranks' decisions slow this one down, too, and so does a busy host: a measurement may be wrong
-// about splitting. It is doubted soon, and then ever more seldom.
+// A measurement may be wrong about splitting, because other ranks' decisions and a busy host slow
+// this rank down, too. It is doubted soon, and then ever more seldom.
 constexpr uint64_t kFirstPatience = 8;   // operations
 constexpr uint64_t kLastPatience = 256;
 
-// Nothing on a network takes less than a nanosecond, and nothing that took a week was its doing.
+// Whether a time is plausible for an operation on a network: from a nanosecond to a week.
 bool is_time(double seconds) { return seconds >= 1e-9 && seconds <= 6e5; }
 
 }  // namespace
@@ -138,8 +139,8 @@ bool TableRow::questioned_by(const RailCosts& now, bool split_promises) {
     const double now_s = now[i].s_per_byte;
     if (then_s <= 0) then_s = now_s;  // a loaded row
     if (!is_up(i) || now_s <= 0) continue;
-    // In a hot row a rail with a share speaks for itself, and one without is asked for by nobody
-    // as long as it is slow.
+    // In a hot row a rail with a share is judged by its times, and a rail without a share matters
+    // only when it has become faster.
     const bool slower = cold && now_s > kOtherRate * then_s;
     const bool faster = (cold || learned_.share[i] == 0) && now_s * kOtherRate < then_s;
     if (slower || faster) return true;
@@ -202,7 +203,7 @@ void TableRow::learn_single(int rail, double total_s) {
   }
 }
 
-// The cheaper of the measured states, with hysteresis.
+// Chooses the cheaper of the measured states, with hysteresis.
 void TableRow::decide(bool hot_now) {
   int best = -1;
   for (size_t i = 0; i < learned_.rails; ++i) {
@@ -237,8 +238,8 @@ void TableRow::start_search() {
   point_ = {};
 }
 
-// What the rails would have needed for exactly their shares: transfers are not divisible, so that
-// one operation gives a rail too much and the next one too little.
+// The times that the rails would have needed for exactly their shares: transfers are not divisible,
+// so that one operation gives a rail too much and the next one too little.
 TableRow::Times TableRow::times_of(const Timer& timer) const {
   double bytes = 0;
   double shared = 0;
@@ -276,7 +277,7 @@ void TableRow::learn_all(const OpSample& sample, const RailModel& model) {
   if (timer_.operations >= kTimerOps) finish_timer();
 }
 
-// True when the same rail was off to the same side in the operation before, too.
+// Whether the same rail was off to the same side in the operation before, too.
 bool TableRow::drifts(const Times& times) {
   int key = -1;
   double largest = kDrift;
@@ -292,11 +293,12 @@ bool TableRow::drifts(const Times& times) {
   return again;
 }
 
-// The rails are not what they were: the shares follow at once, or one rail alone is good enough now.
+// The speeds of the rails have changed: the shares follow at once, or one rail alone is good enough
+// now.
 void TableRow::follow(const Timer& both, const RailModel& model) {
   if (learned_.settled) {
     start_search();
-    single_ops_ = {};  // measured when the rails were other rails
+    single_ops_ = {};  // measured at the earlier speeds of the rails
   }
   ++quick_updates_;
   timer_ = {};
@@ -317,7 +319,7 @@ void TableRow::follow(const Timer& both, const RailModel& model) {
     rate[i] = model.alone_rate(i, beside_others);
     if (best < 0 || rate[i] > rate[best]) best = static_cast<int>(i);
   }
-  // The times are the reciprocals of these.
+  // is_worth_splitting compares times, which are the reciprocals of these rates.
   if (!is_worth_splitting(rate[best], together)) go_single(best);
 }
 
@@ -329,7 +331,8 @@ void TableRow::finish_timer() {
   if (times.rails < 2) return;
   learned_.all_s = done.median_total_s();
   if (learned_.settled) {
-    // What was measured alone is old: a busy host would make every hot row cold.
+    // The time of one rail alone is an old measurement. If that decided, a busy host would make
+    // every hot row cold, so the rail is timed again first.
     const double single_s = learned_.single_s[learned_.single_rail];
     if (!stays_or_turns_hot(true, learned_.all_s, single_s)) time_main_rail(true);
     return;
@@ -373,7 +376,7 @@ void TableRow::settle(const Times& times) {
   time_main_rail(false);
 }
 
-// `anew`: what is known of its time does not count any more.
+// `anew`: earlier times of rails alone do not count any more.
 void TableRow::time_main_rail(bool anew) {
   const auto main = std::max_element(learned_.share.begin(), learned_.share.end());
   learned_.single_rail = static_cast<int>(main - learned_.share.begin());
@@ -427,7 +430,7 @@ void TableRow::drop(size_t rail) {
   decided_by_[rail] = seen_[rail];
 }
 
-// To sum 1; the number of rails that have a share.
+// Scales the shares to the sum 1; returns the number of rails that have a share.
 uint32_t TableRow::scale_shares() {
   double sum = 0;
   uint32_t used = 0;
@@ -441,7 +444,8 @@ uint32_t TableRow::scale_shares() {
 
 void TableRow::rescale() {
   if (scale_shares() != 1) return;
-  // Only one is left: that is the other state, and all rails together are known to be worse.
+  // Only one rail has a share: that is the other state, and all rails together are known to be
+  // worse.
   learned_.all_s = 0;
   const auto only = std::max_element(learned_.share.begin(), learned_.share.end());
   go_single(static_cast<int>(only - learned_.share.begin()));

@@ -11,7 +11,8 @@
 // become the better one, so that the better of the two states is known by measurement; a cold row near
 // the threshold tries all rails for the same reason. Hot rows keep watching: when the rails' times drift
 // apart by more than 10 % in two operations running, Eq. 2 is applied to those two without waiting
-// for the mean of ten. A rail without a share says nothing by itself: its measured rate does.
+// for the mean of ten. A rail without a share has no times in the samples: its measured rate
+// counts.
 //
 // Contract: pure, single-threaded. Samples may come late or from before the last decision: they are
 // judged by the bytes that really went on each rail.
@@ -33,7 +34,7 @@ class TableRow {
 
   enum class State : uint8_t { singles, all, single };
 
-  // What is saved, loaded and shown.
+  // The part of a row that is saved, loaded and shown.
   struct Learned {
     uint32_t rails = 0;
     uint32_t up_mask = 0;
@@ -48,21 +49,23 @@ class TableRow {
 
   TableRow(const OpClass& op, std::span<const RailSnapshot> rails, const RailModel& model);
   explicit TableRow(const Learned& learned);
-  // A row in place of this one, which no longer holds: the rates are measured ones by now, so it
-  // starts with the shares that they promise, and times nothing before.
+  // A row in place of this one, which no longer holds. The rates are measured ones by now, so the
+  // new row starts with the shares that they promise, and does not time single rails first.
   TableRow again(const OpClass& op, std::span<const RailSnapshot> rails, const RailModel& model) const;
 
   Shares shares() const;
-  // To be told before each operation. True when the row must be made again: the measured rate of a
-  // rail that decided it has changed, or splitting still promises what once it did not keep.
+  // To be called before each operation. True when the row must be made again: the measured rate of
+  // a rail that decided it has changed, or splitting still promises a gain that a measurement did
+  // not show.
   bool questioned_by(const RailCosts& now, bool split_promises);
-  // The times on one rail changed so much, though its rate did not, that all must be timed again.
+  // Whether the times on one rail changed so much, though its rate did not, that all must be timed
+  // again.
   bool outdated() const { return outdated_; }
   // `model` has learned from the sample before.
   void learn(const OpSample& sample, const RailModel& model);
   const Learned& learned() const { return learned_; }
 
-  uint64_t last_used = 0;  // for the table, to find the row it can best do without
+  uint64_t last_used = 0;  // for the table, which drops the row unused for longest
 
  private:
   struct Timer {  // of some operations, sums where nothing else is said
@@ -114,8 +117,8 @@ class TableRow {
   RailCosts decided_by_{};   // what was known when the state or the set of rails was decided
   RailCosts seen_{};         // what was known before the latest operation
   uint64_t decided_at_ = 0;  // operations
-  uint64_t patience_;        // operations after which a promise that was not kept is tried again
-  bool impatient_ = false;   // the row was questioned for that
+  uint64_t patience_;        // operations after which splitting is tried again
+  bool impatient_ = false;   // the row was questioned for that reason
 
   Timer timer_;              // of the window of ten
   Timer previous_;           // the operation before this one

@@ -22,7 +22,7 @@ Status check_collective(Collective collective) {
                "their own blocks", name_of(collective).data());
 }
 
-// What passes between pairs of ranks.
+// Counts what passes between pairs of ranks, and checks the limits of algorithm_file.h.
 class Pairs {
  public:
   explicit Pairs(const ScheduleText& text)

@@ -19,8 +19,9 @@ namespace nezha::schedule {
 
 // The parts that all steps of all ranks move together: a bound on the work of a proof.
 inline constexpr uint64_t kPartMovesMax = 4 << 20;
-// What may pass from one rank to one other, in whole chunks, and in messages over a chunk of every slice:
-// as much as with the algorithms of the catalog, by which the credit of short operations is divided.
+// The most that may pass from one rank to one other, in whole chunks, and in messages over a chunk
+// of every slice: as much as with the algorithms of the catalog, by which the credit of short
+// operations is divided.
 inline constexpr uint32_t kPairLoadMax = 2;
 inline constexpr uint32_t kPairMessagesMax = 128;
 

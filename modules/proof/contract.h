@@ -1,5 +1,5 @@
-// Contract (of a collective): who has an input and an output of which block, and what an output must
-// hold in the end. The verifier asks here.
+// Contract (of a collective): which rank has an input and an output of which block, and what an
+// output must hold in the end. The verifier asks here.
 //
 // Contract: plain values, any thread. Up to 64 ranks and nodes; nodes have neither input nor output.
 #pragma once
@@ -25,17 +25,19 @@ class Contract {
   // Whether this rank's caller gave memory for the range, to be read or to be written.
   bool has_input(int rank, uint32_t slice, uint32_t part) const;
   bool has_output(int rank, uint32_t slice, uint32_t part) const;
-  // Input and output of a range may be the same memory, so a write to one destroys the other.
+  // Whether input and output of a range may be the same memory, so that a write to one destroys the
+  // other.
   bool may_be_in_place() const {
     return geometry_ != Geometry::pair_slices && geometry_ != Geometry::rows;
   }
-  // There is one buffer, so what was never written is what the caller put there.
+  // Whether there is one buffer, so that a part that was never written holds what the caller put
+  // there.
   bool has_one_buffer() const { return collective_ == Collective::broadcast; }
-  // What this rank's output holds is the same everywhere, bit by bit.
+  // Whether this rank's output must equal that of every other rank, bit by bit.
   bool agrees(int rank) const { return collective_ == Collective::all_reduce && rank < ranks_; }
 
-  // What is wrong with an output that holds `value`; empty if nothing. A barrier has no outputs:
-  // whether it waits for everybody is another question.
+  // A sentence about the fault of an output that holds `value`; empty if there is none. A barrier
+  // has no outputs: the verifier itself checks that it waits for all ranks.
   std::string complaint(const ExpressionTable& table, int rank, uint32_t slice, uint32_t part,
                         Expression value) const;
 
@@ -44,7 +46,7 @@ class Contract {
 
   Collective collective_ = Collective::all_reduce;
   Geometry geometry_ = Geometry::even;
-  int ranks_ = 1;  // nodes are none
+  int ranks_ = 1;  // without nodes
   int root_ = 0;
 };
 

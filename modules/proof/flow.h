@@ -27,7 +27,8 @@ class Flow {
   // there.
   Status run();
 
-  // Just after a round started its steps, and when all of them are done.
+  // The moment when a round has just started its steps, and the moment when a rank has done all its
+  // rounds.
   const Moment& start_of(int rank, uint32_t round) const { return starts_[rank][round]; }
   const Moment& end_of(int rank) const { return now_[rank]; }
   static bool has_started(const Moment& moment, int rank, uint32_t round) {
@@ -37,10 +38,10 @@ class Flow {
     return moment[rank] >= 2 * round + 2;
   }
 
-  // What `part` of the output of `rank` holds in the end; `kNothing` if it was never written, the
-  // input where there is one buffer.
+  // The content of `part` of the output of `rank` in the end. If the part was never written, it is
+  // `kNothing`, or the input where there is one buffer.
   Expression value(int rank, uint32_t part) const;
-  // The step that wrote it last; nowhere if none did.
+  // The step that wrote that part last; nowhere if none did.
   const Place& writer(int rank, uint32_t part) const { return writer_[rank][part]; }
 
  private:

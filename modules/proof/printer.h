@@ -14,7 +14,7 @@ namespace nezha::schedule {
 
 std::string_view name_of(StepKind kind);
 
-// What a step may be besides its kind, in the order in which it is printed.
+// The flags that a step may have, in the order in which they are printed.
 struct StepFlag {
   std::string_view name;
   bool Step::*member;

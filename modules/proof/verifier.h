@@ -2,20 +2,21 @@
 // says in a sentence which rank, round and step is wrong when they do not.
 //
 // Contract: pure, any thread. `ranks[i]` is rank i's schedule, up to 64 ranks. Nothing is assumed
-// about the schedules; a broken one gives a Status of code `internal`. Where they were read from a text
-// (parser.h), `lines` has the lines of their steps, and what is said of a step begins with its line.
+// about the schedules; a broken one gives a Status of code `internal`. Where the schedules were
+// read from a text (parser.h), `lines` has the lines of their steps, and every message about a step
+// begins with its line.
 //
-// What is proved, for buffers in place and out of place, any chunking, any rails:
+// The proof covers buffers in place and out of place, any chunking, any rails. It shows:
 //   matching    every send has exactly one receive with the same ranks, stage, slot and parts
 //   progress    the rounds of all ranks can be ordered (no cycle), whatever the timing
-//   result      every output that the collective promises (contract.h) holds the right rank's block,
-//               or each contribution once, scaled by `avg` exactly once; an all-reduce adds in the
-//               same order for everybody; barrier: everybody has heard of everybody
-//   memory      nobody uses an input or output that its caller did not give, or reads an output or
+//   result      every output that the collective promises (contract.h) holds the right rank's
+//               block, or each contribution once, scaled by `avg` exactly once; an all-reduce adds
+//               in the same order on every rank; barrier: every rank has heard from every rank
+//   memory      no rank uses an input or output that its caller did not give, or reads an output or
 //               workspace before it was written
 //   re-send     a live source is overwritten only by an effect of its own delivery, so that it can
 //               be sent again at any time until then
-//   landing     a `recv` that lands as soon as its message arrives, before its round begins, meets
+//   landing     a `recv` that lands as soon as its message arrives, before its round begins, finds
 //               no earlier use of the range
 //   credit      see Proof
 #pragma once
@@ -29,7 +30,8 @@
 
 namespace nezha::schedule {
 
-// What the engine must provide for the schedules to finish. Amounts are fractions of a chunk.
+// The resources that the engine must provide for the schedules to finish. Amounts are fractions of
+// a chunk.
 struct Proof {
   // Every reduction can be applied when its message arrives, without waiting for another message:
   // then a credit always comes back and one message's worth of credit per pair is enough. Otherwise
@@ -37,7 +39,8 @@ struct Proof {
   bool consumes_on_arrival = true;
   // The most that one rank sends to one other within one chunk.
   double pair_load = 0;
-  // The same over a chunk of every slice, of which there are so many.
+  // The most that one rank sends to one other over a chunk of every slice, of which there are
+  // `slices`.
   double pair_turn = 0;
   uint32_t slices = 1;
   // The most that one rank receives from one other into scratch within one chunk: with a window of

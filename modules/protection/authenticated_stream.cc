@@ -20,9 +20,9 @@ constexpr size_t kLengthBytes = 4;
 constexpr size_t kTagBytes = 16;
 constexpr size_t kKeyBytes = 16;
 constexpr size_t kTagNonceBytes = 12;
-constexpr size_t kPayloadBytesMax = 32 * 1024;  // of payload
+constexpr size_t kPayloadBytesMax = 32 * 1024;  // in one record
 constexpr size_t kReadAheadBytes = 128 * 1024;
-// Of one system call.
+// Limits of one system call.
 constexpr size_t kRecordsPerSend = 4;
 constexpr size_t kPiecesPerSend = 128;
 
@@ -37,7 +37,8 @@ class Tagger {
     return context_ != nullptr &&
            EVP_EncryptInit_ex(context_.get(), EVP_aes_128_gcm(), nullptr, raw(key.data()), nullptr) == 1;
   }
-  // Of a record in these pieces. False when OpenSSL fails, which it has no reason for.
+  // Computes the tag of the next record, which consists of these pieces. False when OpenSSL fails,
+  // which it has no reason for.
   bool tag(std::span<const iovec> pieces, std::byte* tag) {
     std::array<std::byte, kTagNonceBytes> nonce{};
     wire::store_le(nonce.data(), number_++);
@@ -61,9 +62,10 @@ class Tagger {
   uint64_t number_ = 0;
 };
 
-// Records on their way into one system call, without copying what they carry.
+// Records for one system call; their payload is not copied.
 struct Batch {
-  // The next record, of what is left of [*piece, end) without the first *skip bytes; its size.
+  // Adds the next record, from what is left of [*piece, end) without the first *skip bytes; returns
+  // the length of its payload.
   size_t add(const iovec** piece, const iovec* end, size_t* skip);
   bool is_full() const { return records == kRecordsPerSend || count + 3 > kPiecesPerSend; }
 
@@ -95,7 +97,7 @@ size_t Batch::add(const iovec** piece, const iovec* end, size_t* skip) {
 class AuthenticatedStream final : public RecordStream {
  public:
   AuthenticatedStream() : RecordStream(Descriptor()) {}
-  // Takes the socket; false, and it is kept, when OpenSSL has no memory.
+  // Takes the socket; false when OpenSSL has no memory, and then the caller keeps the socket.
   bool open(Descriptor& fd, const Secret& keys, bool dialer) {
     const std::span<const std::byte, kSecretBytes> both(keys.data(), kSecretBytes);
     const auto forth = both.first<kKeyBytes>();
@@ -111,13 +113,16 @@ class AuthenticatedStream final : public RecordStream {
   void begin_bulk() override { bulk_ = true; }
 
  private:
-  // Hands it to the network; what that does not take is held. False: the stream is broken.
+  // Hands the batch to the network, and holds what the network does not take. False: the stream is
+  // broken.
   bool leave(const Batch& batch);
   size_t held() const { return in_end_ - in_begin_; }
-  // Of the record at hand, the bytes that are not here; 0 also for one that cannot be right.
+  // How many bytes of the present record have not arrived; 0 also for a record that cannot be
+  // right.
   size_t missing() const;
   size_t length() const { return wire::load_le<uint32_t>(in_.data() + in_begin_); }
-  // More bytes to be given out; false and errno when there are none now, or no more at all.
+  // Makes more bytes ready to be given out; false and errno when there are none now, or no more at
+  // all.
   bool next_record();
   bool check_record();
   bool read_on();
@@ -135,7 +140,7 @@ ssize_t AuthenticatedStream::send(const iovec* pieces, size_t count) {
   if (broken_ != 0) return break_off(broken_, ""), -1;
   if (!push()) return -1;
   const iovec* const end = pieces + count;
-  size_t skip = 0;  // of the piece at hand
+  size_t skip = 0;  // of the present piece
   size_t taken = 0;
   while (pieces != end && pieces->iov_len == 0) ++pieces;
   while (pieces != end && unsent_ == 0) {
@@ -198,7 +203,7 @@ bool AuthenticatedStream::check_record() {
   return true;
 }
 
-// While the connection is tested, not a byte more than the record at hand.
+// While the connection is tested, reads no byte beyond the present record.
 bool AuthenticatedStream::read_on() {
   if (in_.empty()) in_.resize(kReadAheadBytes);
   if (in_begin_ > 0) {
@@ -209,7 +214,7 @@ bool AuthenticatedStream::read_on() {
   const size_t room = bulk_ ? in_.size() - in_end_ : missing();
   const ssize_t got = read_network(in_.data() + in_end_, room);
   in_end_ += static_cast<size_t>(got);
-  // The network has no more: one call less that would say so.
+  // The network has no more bytes: this saves the call that would say so.
   if (bulk_ && static_cast<size_t>(got) < room) reads_left_ = 0;
   return got > 0;
 }
@@ -229,7 +234,7 @@ ssize_t AuthenticatedStream::receive(const iovec* pieces, size_t count, Source s
   for (size_t i = 0; i < count; ++i) {
     for (size_t done = 0; done < pieces[i].iov_len;) {
       if (checked_ == 0 && !next_record()) {
-        // Whatever stopped it stops the next call, too.
+        // The reason why there are no more bytes stops the next call, too, which returns it.
         if (total > 0) return static_cast<ssize_t>(total);
         return closed_ && broken_ == 0 ? 0 : -1;
       }

@@ -1,7 +1,7 @@
-// RecordStream: what the streams have in common whose bytes travel in records, each of use only as a
-// whole: what the socket did not take waits, and what breaks a stream breaks it for good.
+// RecordStream: the common part of streams whose bytes travel in records, each of use only as a
+// whole: bytes that the socket did not take wait here, and an error breaks the stream for good.
 //
-// Contract: see tcp_stream.h. Who derives from it seals and opens the records.
+// Contract: see tcp_stream.h. The derived class seals and opens the records.
 #pragma once
 
 #include <span>
@@ -22,17 +22,18 @@ class RecordStream : public TcpStream {
  protected:
   explicit RecordStream(Descriptor fd) : TcpStream(std::move(fd), true) {}
 
-  // Puts these bytes behind what waits to leave. Memory: throws.
+  // Puts these bytes behind those that wait to leave. Throws when memory runs out.
   void append(std::span<const std::byte> bytes);
-  // Before a call's `read_network`s.
+  // Precedes the calls of `read_network` of one call of the stream.
   void begin_reading(Source source);
-  // What the network has now: bytes; 0 when there are none to be had in this call, or no more at all.
+  // Reads what the network has now; returns how many bytes, 0 when there are none to be had in this
+  // call, or no more at all.
   ssize_t read_network(void* to, size_t size);
-  // The stream is broken from now on; the first reason counts. Sets errno; always false.
+  // Breaks the stream for good; the first reason counts. Sets errno; always returns false.
   bool break_off(int os_errno, std::string text);
 
-  bool closed_ = false;  // the peer has said its last
-  int broken_ = 0;       // errno of what does not heal
+  bool closed_ = false;  // the peer has closed its side
+  int broken_ = 0;       // errno of an error that does not pass; 0: none
   std::string text_;
   int reads_left_ = 0;   // in this call
 

@@ -23,10 +23,12 @@ namespace {
 constexpr std::string_view kIdentity = "nezha1";
 constexpr std::array<unsigned char, 2> kAes128GcmSha256 = {0x13, 0x01};
 constexpr size_t kRecordBytes = 16 * 1024;
-// Sealed before the network is asked to take it. All that can wait in this process, except one record.
+// So many bytes are sealed before the network is asked to take them. With one more record, they are
+// all that can wait in this process.
 constexpr size_t kBatchBytes = 64 * 1024;
 constexpr size_t kReadBytes = 64 * 1024;
-// What a peer can make us answer on our own account, at most.
+// The most bytes that may wait to leave: a peer can make OpenSSL answer it, and may not read the
+// answers.
 constexpr size_t kUnsentBytesMax = 256 * 1024;
 
 std::string openssl_reason() {
@@ -36,7 +38,7 @@ std::string openssl_reason() {
   return text == nullptr ? "no reason given" : text;
 }
 
-// The key in the form in which TLS 1.3 takes one from outside; null when memory is short.
+// The job's key in the form in which TLS 1.3 takes a key from outside; null when memory is short.
 SSL_SESSION* session_of(SSL* ssl) {
   const auto* key = static_cast<const TlsKey*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
   const SSL_CIPHER* const cipher = SSL_CIPHER_find(ssl, kAes128GcmSha256.data());
@@ -91,13 +93,14 @@ class TlsStream final : public RecordStream {
   static int bio_read(BIO* bio, char* bytes, int size);
   static long bio_control(BIO* bio, int command, long, void*);
 
-  // What OpenSSL wants sent.
+  // Holds bytes that OpenSSL sends, until the socket takes them.
   int hold(const char* bytes, int size);
-  // What OpenSSL may have; 0 when there is nothing (errno says why, or closed_).
+  // Gives OpenSSL bytes that have arrived; 0 when there are none (errno says why, or closed_).
   int give(char* bytes, int size);
   bool negotiate();
   void forget_key();
-  // After a call of OpenSSL that did not succeed: sets errno. False for the end of the connection.
+  // To be called after a call of OpenSSL that did not succeed: sets errno. False for the end of the
+  // connection.
   bool set_error(int result, const char* doing);
   bool seal(std::span<const std::byte> payload);
 
@@ -105,14 +108,14 @@ class TlsStream final : public RecordStream {
   const std::unique_ptr<SSL, FreeSsl> ssl_;
   const bool dialer_;
   bool open_ = false;
-  std::array<char, 4> first_{};  // of the connection
+  std::array<char, 4> first_{};  // the first bytes of the connection
   size_t first_size_ = 0;
   size_t handshake_bytes_ = 0;
 
-  std::vector<std::byte> record_;  // small pieces on their way into one
-  uint64_t records_ = 0;           // with this key
+  std::vector<std::byte> record_;  // small pieces that become one record
+  uint64_t records_ = 0;           // sealed with the present keys
 
-  std::vector<std::byte> in_;   // empty until there is bulk
+  std::vector<std::byte> in_;   // empty until `begin_bulk`
   size_t in_begin_ = 0;
   size_t in_end_ = 0;
 };
@@ -128,7 +131,7 @@ Status TlsStream::start() {
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_.get(), bio, bio);
   dialer_ ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
-  // There are no certificates: one that is shown proves nothing.
+  // No certificates are used: one that the peer shows proves nothing.
   if (dialer_) SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
   return Status::ok();
 }
@@ -191,7 +194,7 @@ int TlsStream::hold(const char* bytes, int size) {
 int TlsStream::give(char* bytes, int size) {
   const auto wanted = static_cast<size_t>(size);
   if (in_.empty()) {
-    // Not a byte more than the record at hand: what follows may be meant for somebody else.
+    // Reads no byte beyond the present record: what follows may be meant for somebody else.
     const size_t room = open_ ? wanted : std::min(wanted, TlsKey::kHandshakeBytesMax - handshake_bytes_);
     if (room == 0) return break_off(EPROTO, "the other end sent more bytes than a TLS handshake has"), 0;
     const ssize_t got = read_network(bytes, room);
@@ -207,7 +210,7 @@ int TlsStream::give(char* bytes, int size) {
     if (got <= 0) return 0;
     in_begin_ = 0;
     in_end_ = static_cast<size_t>(got);
-    // The network has no more: one call less that would say so.
+    // The network has no more bytes: this saves the call that would say so.
     if (in_end_ < in_.size()) reads_left_ = 0;
   }
   const size_t part = std::min(wanted, in_end_ - in_begin_);
@@ -220,7 +223,7 @@ int TlsStream::give(char* bytes, int size) {
 
 bool TlsStream::set_error(int result, const char* doing) {
   const int kind = SSL_get_error(ssl_.get(), result);
-  // Nothing is left behind for others who use OpenSSL in this thread.
+  // No error stays in OpenSSL's queue for others who use OpenSSL in this thread.
   std::string reason;
   if (kind == SSL_ERROR_SSL) reason = openssl_reason();
   if (broken_ != 0) {
@@ -246,7 +249,7 @@ bool TlsStream::negotiate() {
   begin_reading(Source::network);
   const int result = SSL_do_handshake(ssl_.get());
   if (result == 1) {
-    // Without the key nobody is believed, whatever certificate he shows.
+    // A peer that has not proved the key is not believed, whatever certificate it shows.
     if (SSL_session_reused(ssl_.get()) != 1) {
       return break_off(EPROTO, "the TLS handshake was answered without the job's key");
     }
@@ -266,14 +269,14 @@ bool TlsStream::negotiate() {
     broken_ = EPROTO;
     text_ = wire::reason_of(wire::Refusal::needs_tls);
   }
-  // The last word may be the reason for which we refuse.
+  // The last bytes may tell the peer why this side refuses.
   push();
   errno = broken_ != 0 ? broken_ : EAGAIN;
   return false;
 }
 
-// OpenSSL keeps the key in its session, in memory that core dumps contain, and needs it only for tickets,
-// which there are none of.
+// OpenSSL keeps the key in its session, in memory that core dumps contain, and needs it only for
+// session tickets, which are not used.
 void TlsStream::forget_key() {
   static constexpr std::array<unsigned char, kSecretBytes> kNothing{};
   SSL_SESSION_set1_master_key(SSL_get_session(ssl_.get()), kNothing.data(), kNothing.size());
@@ -292,7 +295,7 @@ bool TlsStream::seal(std::span<const std::byte> payload) {
   const int result = SSL_write_ex(ssl_.get(), payload.data(), payload.size(), &written);
   if (result == 1 && written == payload.size()) return true;
   if (!set_error(result, "cannot encrypt")) errno = EPIPE;
-  // `hold` takes all it is given, so waiting would be for ever.
+  // `hold` takes all that it is given, so waiting would never end.
   return errno == EAGAIN ? break_off(EPROTO, "cannot encrypt") : false;
 }
 
@@ -303,7 +306,7 @@ ssize_t TlsStream::send(const iovec* pieces, size_t count) {
   ERR_clear_error();
   record_.resize(kRecordBytes);
   const iovec* const end = pieces + count;
-  size_t skip = 0;  // of the piece at hand
+  size_t skip = 0;  // of the present piece
   size_t taken = 0;
   const auto forward = [&](size_t bytes) {
     skip += bytes;
@@ -355,7 +358,7 @@ ssize_t TlsStream::receive(const iovec* pieces, size_t count, Source source) {
   }
   if (result == 1) return static_cast<ssize_t>(total);
   const bool failed = set_error(result, "received data was changed in transit, or is not TLS");
-  // Whatever stopped it stops the next call, too.
+  // The reason why there are no more bytes stops the next call, too, which returns it.
   if (total > 0) return static_cast<ssize_t>(total);
   return failed ? -1 : 0;
 }

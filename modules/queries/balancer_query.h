@@ -14,13 +14,14 @@
 namespace nezha::queries {
 
 Result<std::string> divide_bytes(const JsonValue& request);
-// What a policy decides for the next operation, after it was told of all those in `operations`.
+// The decision of a policy for the next operation, after it was told of all operations in
+// `operations`.
 Result<std::string> learn_operations(const JsonValue& request);
-// Which way the next all_reduce goes where there is an aggregation node, and the node's part of one that
-// is cut, after ranks have compared the times of those in `operations`.
+// The way of the next all_reduce where there is an aggregation node, and the node's part of one
+// that is cut, after the ranks have compared the times in `operations`.
 Result<std::string> cut_operations(const JsonValue& request);
-// The rail that takes a transfer, by what is on every rail already: under pull shares, or under `weights`
-// after the transfers in `before`.
+// The rail that takes a transfer, by what is queued on every rail: under pull shares, or under
+// `weights` after the transfers in `before`.
 Result<std::string> bind_transfer(const JsonValue& request);
 
 }  // namespace nezha::queries

@@ -16,7 +16,8 @@ struct MemoryPlan {
   std::string text;
 };
 
-// Of `ranks` ranks of one host, with even blocks; none: it goes over the connections.
+// The plan for `ranks` ranks of one host, with even blocks; none: the operation goes over the
+// connections.
 std::optional<MemoryPlan> plan_in_memory(Collective collective, Dtype dtype, uint64_t count, int ranks);
 
 }  // namespace nezha::queries

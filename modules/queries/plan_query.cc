@@ -79,7 +79,7 @@ Result<CostTable> cost_table(const JsonValue& request) {
   return costs;
 }
 
-// By rank, the number of its host; without it every rank is alone.
+// Reads `host_of`: by rank, the number of its host; without it every rank is alone on its host.
 Result<std::optional<schedule::Hosts>> hosts_of(const JsonValue& request, const PlanRequest& shape) {
   const JsonValue& given = request.at("host_of");
   if (given.is_null()) return std::optional<schedule::Hosts>();
@@ -91,7 +91,7 @@ Result<std::optional<schedule::Hosts>> hosts_of(const JsonValue& request, const 
                host_of.size(), shape.world_size);
 }
 
-// Which ranks each host has, and which one sends for it where one does.
+// Writes which ranks each host has, and which of them sends for the host where one does.
 void write_hosts(JsonWriter& json, const schedule::Hosts& hosts, int root) {
   const std::vector<int> leaders = hosts.leaders(root);
   json.key("hosts").begin_array();
@@ -103,7 +103,8 @@ void write_hosts(JsonWriter& json, const schedule::Hosts& hosts, int root) {
   json.end_array();
 }
 
-// What carries the phases inside hosts: "memory" where a host has it, "messages", or "": there are none.
+// How the phases inside hosts are carried out: by "memory" where a host has it, by "messages", or
+// "": there are none.
 std::string_view inside_hosts(const JsonValue& request, const PlanRequest& shape, Algorithm algorithm) {
   const auto* const entry = schedule::find_hierarchy(shape.collective, algorithm);
   if (entry == nullptr) return "";
@@ -148,7 +149,7 @@ Result<schedule::Schedule> steps_of(const PlanRequest& shape, Algorithm algorith
                shape.world_size);
 }
 
-// As algorithm_file takes it.
+// The schedules of all ranks as a text that the option algorithm_file takes.
 Result<std::string> algorithm_text(const PlanRequest& shape, Algorithm algorithm, int root) {
   if (shape.world_size > static_cast<int>(schedule::kScheduleTextRanksMax)) {
     return error(Code::invalid_argument, "world_size %d: an algorithm file is for 1 to %u ranks",

@@ -10,7 +10,7 @@
 namespace nezha::queries {
 namespace {
 
-// What is added comes from and goes to more memory than caches hold, as the data of an operation does.
+// Operands and results lie in more memory than caches hold, as the data of an operation does.
 constexpr int64_t kMemoryBytes = 64 << 20;
 constexpr double kLongestS = 10;
 

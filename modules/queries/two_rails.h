@@ -1,7 +1,8 @@
-// Of two rails: from which size on they are quicker together, and whether they ever are. Policies compute
-// the times themselves (control/policies/eq.h, which has the sources); these are for who plans.
+// Thresholds for two rails: from which size on they are quicker together, and whether they ever
+// are.
 //
-// Contract: pure, any thread.
+// Contract: pure, any thread. These functions are for people who plan; policies compute the times
+// themselves (control/policies/eq.h, which has the sources).
 #pragma once
 
 #include "control/policies/eq.h"

@@ -19,7 +19,7 @@ namespace {
 constexpr Nanoseconds kFirstPause = 2 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 50 * kMillisecond;
 constexpr Nanoseconds kLongestOutagePause = 200 * kMillisecond;
-// The first answer of something that is no Redis may never come.
+// A server that is not Redis may never send a first answer.
 constexpr Nanoseconds kGreetingWait = 5 * kSecond;
 constexpr Nanoseconds kOneLook = 100 * kMillisecond;
 constexpr size_t kReadBytes = 64 * 1024;
@@ -118,9 +118,9 @@ class RedisStore final : public Store {
     return store_error(status.code(), description_, operation, key, status.message());
   }
 
-  // Under mutex_. Every command may be repeated: whether the first one arrived makes no difference, as
-  // values are unique where that matters. An outage is one from its first failure to the next success,
-  // however many commands it sees.
+  // Under mutex_. Every command may be repeated: it makes no difference whether the first attempt
+  // reached the server, because values are unique where that matters. An outage lasts from the
+  // first failure to the next success, however many commands fail in between.
   template <class Attempt>
   Result<RespReply> until_it_is_back(Nanoseconds deadline, Attempt&& attempt) {
     Backoff backoff(kFirstPause, kLongestOutagePause);
@@ -146,7 +146,8 @@ class RedisStore final : public Store {
         .with_errno(status.os_errno);
   }
 
-  // Under mutex_, connected. A connection that failed is thrown away: its answers are out of step.
+  // Under mutex_, connected. A connection on which a command failed is closed, because its next
+  // answer may belong to that command.
   Result<RespReply> execute(std::initializer_list<std::string_view> words, Nanoseconds deadline) {
     auto reply = exchange(encode_command(words), deadline);
     if (!reply) stream_.reset();
@@ -155,7 +156,8 @@ class RedisStore final : public Store {
   }
 
   Result<RespReply> exchange(std::string_view request, Nanoseconds deadline) {
-    // What a server says before it closes the connection says more than the failed sending.
+    // After a failed `send` the connection is still read: the reply that the server sent before it
+    // closed explains more than the error of `send`.
     const Transfer sent = stream_->send(request, deadline);
     if (sent == Transfer::timed_out) return Status(Code::timed_out, "no answer");
     WipedText bytes;
@@ -194,7 +196,7 @@ class RedisStore final : public Store {
                                  hint};
   }
 
-  // A server may repeat the words of a command that it does not know, AUTH's too.
+  // An error reply may quote a command that the server does not know, also AUTH with the password.
   std::string showable(WipedText text) const {
     constexpr std::string_view kCover = "***";
     const std::string_view secret = address_.password;
@@ -206,7 +208,7 @@ class RedisStore final : public Store {
     return cleaned(text, kShownReply);
   }
 
-  // What an error reply means to the user.
+  // The status for an error reply, with the meaning of that reply for the user.
   Status refusal(WipedText text) const {
     const auto says = [&](std::string_view words) { return text.find(words) != std::string::npos; };
     std::string meaning;
@@ -251,7 +253,8 @@ class RedisStore final : public Store {
                                         : connect_to_unix(address_.path);
     if (!socket) {
       const Status& why = socket.status();
-      // A path that is too long is the caller's to correct. A name may be known a moment later.
+      // A path that is too long stays `invalid_argument`. A host name that is unknown now may be
+      // known a moment later, so it counts as an absent server.
       const bool unresolved = why.os_errno == 0 && address_.path.empty();
       const bool absent = why.code() == Code::invalid_argument && (unresolved || why.os_errno != 0);
       const Code code = absent ? Code::peer_lost : why.code();
@@ -286,9 +289,9 @@ class RedisStore final : public Store {
   const std::string description_;
   const std::string time_to_live_;
   std::mutex mutex_;
-  std::unique_ptr<Stream> stream_;  // by mutex_; null when broken
-  bool greeted_ = false;            // by mutex_
-  Nanoseconds lost_since_ = kNever;  // by mutex_; kNever when it answered last time
+  std::unique_ptr<Stream> stream_;  // guarded by mutex_; null when broken
+  bool greeted_ = false;            // guarded by mutex_
+  Nanoseconds lost_since_ = kNever;  // guarded by mutex_; kNever when the server answered last time
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Stream: bytes to and from one server, in the clear or through TLS.
 //
-// Contract: one thread at a time. Calls block until the deadline at most; after one that did not return
-// `done` the stream is of no more use, and why() says what happened, without secrets. Sockets are as
-// those of rendezvous/socket.h.
+// Contract: one thread at a time. Calls block until the deadline at most. After a call that did not
+// return `done` the stream must not be used any more, and why() says what happened, without
+// secrets. Sockets follow the contract of rendezvous/socket.h.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,16 @@ class Stream {
   virtual Transfer send(std::string_view bytes, Nanoseconds deadline) = 0;
   // Waits for at least one byte; *size is the capacity of `at` and then what arrived.
   virtual Transfer receive(char* at, size_t* size, Nanoseconds deadline) = 0;
-  // As of a socket that asked nothing. TLS says yes: it keeps strangers out, and has words of its own
-  // that come at any time.
+  // Whether nothing has arrived, not even the end, while no request is outstanding (`is_quiet` of
+  // rendezvous/socket.h). A TLS stream always returns true: TLS rejects the bytes of strangers, and
+  // may send messages of its own at any time.
   virtual bool quiet() const = 0;
-  // One sentence part, "" when nothing more is known than that the connection ended.
+  // Why the stream failed, as a part of a sentence; "" when the connection just ended.
   virtual std::string why() const = 0;
 };
 
-// One attempt at a Unix socket, which the server's queue may hold up but no network.
+// One attempt to connect to a Unix socket, which does not wait: it fails while the queue of the
+// server is full.
 Result<Descriptor> connect_to_unix(const std::string& path);
 
 std::unique_ptr<Stream> plain_stream(Descriptor socket);
@@ -41,9 +43,9 @@ struct TlsOptions {
   bool insecure = false;    // accept any certificate
 };
 
-// Shakes hands and checks that the server's certificate is for `host`. `invalid_argument` for files
-// that cannot be used and for a server that cannot be trusted, `unsupported` when something else than
-// TLS answers, `timed_out`, `peer_lost`.
+// Does the TLS handshake, and checks that the server's certificate is for `host`.
+// `invalid_argument` for files that cannot be used and for a server that cannot be trusted,
+// `unsupported` when the server does not answer in TLS, `timed_out`, `peer_lost`.
 Result<std::unique_ptr<Stream>> tls_stream(Descriptor socket, const std::string& host,
                                            const TlsOptions& options, Nanoseconds deadline);
 

@@ -1,5 +1,5 @@
-// TLS over a non-blocking socket: OpenSSL works on two buffers in memory, and the socket is moved by
-// the same calls as everywhere else, so deadlines hold and no write raises SIGPIPE.
+// TLS over a non-blocking socket: OpenSSL works on two buffers in memory, and the socket is read
+// and written by the calls of rendezvous/socket.h, so deadlines hold and no write raises SIGPIPE.
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -67,7 +67,8 @@ Status load_files(SSL_CTX* context, const TlsOptions& options) {
   return Status::ok();
 }
 
-// What the certificate must be for, and the name that chooses among a server's certificates.
+// Sets the name or address that the server's certificate must be for. A name is also sent to the
+// server (SNI), which chooses its certificate by it.
 void expect_host(SSL* ssl, const std::string& host) {
   if (parse_socket_address(host, 0)) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host.c_str());
@@ -102,7 +103,7 @@ class TlsStream final : public Stream {
   bool quiet() const override { return true; }
   std::string why() const override { return why_; }
   bool heard_anything() const { return heard_anything_; }
-  // "" when the certificate is not what failed.
+  // Why the server's certificate is not trusted; "" when the handshake failed for another reason.
   std::string distrust() const {
     const long result = SSL_get_verify_result(ssl_.get());
     const bool checked = SSL_get_verify_mode(ssl_.get()) != SSL_VERIFY_NONE;
@@ -110,7 +111,7 @@ class TlsStream final : public Stream {
   }
 
  private:
-  // What `step` gave, and what it needs.
+  // Calls `step` once: its result, and what OpenSSL needs next (SSL_get_error).
   template <class Step>
   std::pair<int, int> once(Step&& step) {
     const CryptoUse use;
@@ -121,7 +122,7 @@ class TlsStream final : public Stream {
     return {result, need};
   }
 
-  // Repeats `step` until it has what it needs from the socket.
+  // Repeats `step` until it has succeeded, and gives it the bytes that it needs from the socket.
   template <class Step>
   Transfer run(Step&& step, Nanoseconds deadline) {
     for (;;) {

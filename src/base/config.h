@@ -180,7 +180,7 @@ struct Config {
   std::string to_json() const;
 };
 
-// What one load reads. Tests make their own; `of_process` reads the real environment.
+// The inputs of one load. Tests make their own; `of_process` reads the real environment.
 struct ConfigInputs {
   HiddenText code;                      // "key=value" lines, '#' comments
   std::vector<HiddenText> environment;  // "NAME=value"
@@ -188,11 +188,12 @@ struct ConfigInputs {
   static ConfigInputs of_process(std::string_view code);
 };
 Result<Config> load_config(const ConfigInputs& inputs);
-// The one that the library uses.
+// The load that the library uses: of `code` and the real environment.
 Result<Config> load_config(std::string_view code = {});
 
-// For a library that is opened at run time and can only be told so: sets a variable of this process's
-// environment, unless the user has. Threads of others must not read it at that moment.
+// Sets a variable of this process's environment, unless the user has: for a library that is opened
+// at run time and can only be configured so. Threads of other code must not read the environment at
+// that moment.
 void set_environment_default(const char* name, const char* value);
 
 // Every field with default, unit, range, environment name and meaning: `nezha_query("config")`.
@@ -204,11 +205,11 @@ struct PortRange {
   uint16_t high = 0;
 };
 Result<PortRange> parse_port_range(std::string_view text);
-// Finite, >= 0, at least one > 0, at most 16; empty text gives none.
+// Weights are finite and >= 0, at least one is > 0, at most 16 in all; empty text gives none.
 Result<std::vector<double>> parse_weights(std::string_view text);
 // "auto" is -1, or a number from 0 to 1.
 Result<double> parse_share(std::string_view text);
-// Of an aggregation node; without a port its usual one.
+// The address of an aggregation node; without a port, its usual port.
 inline constexpr uint16_t kAggregatorPort = 7700;
 struct NodeAddress {
   std::string address;  // numeric

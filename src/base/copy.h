@@ -16,7 +16,7 @@
 
 namespace nezha {
 
-// The same by loads and stores.
+// Copies by loads and stores, without `rep movsb`.
 void copy_by_blocks(std::byte* to, const std::byte* from, size_t size);
 
 inline void copy_bytes(void* to, const void* from, size_t size) {

@@ -16,7 +16,7 @@ class Descriptor {
   explicit Descriptor(int fd) { reset(fd); }
   Descriptor(Descriptor&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), generation_(other.generation_) {}
-  // What it owned before goes with the parameter.
+  // The parameter takes what this object owned before, and closes it.
   Descriptor& operator=(Descriptor other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(generation_, other.generation_);

@@ -1,8 +1,8 @@
-// Texts that leave no trace behind. HiddenText is for few and short ones that stay, such as a secret as
-// its user wrote it: what is longer than 15 bytes lies in pages that no core dump contains, and is wiped
-// when the text ends or moves elsewhere. (A secret that is shorter protects nothing: wire/key_file.h.)
-// WipedText is for what may have a secret in it and passes, such as the values of a store: it is wiped,
-// but lies in the heap meanwhile.
+// Texts that leave no trace behind. HiddenText is for few and short texts that stay, such as a
+// secret as its user wrote it: a text of more than 15 bytes lies in pages that no core dump
+// contains, and is wiped when it ends or moves elsewhere. (A secret that is shorter protects
+// nothing: wire/key_file.h.) WipedText is for a text that may have a secret in it and does not
+// stay, such as a value of a store: it is wiped, but lies in the heap meanwhile.
 //
 // Contract: each is a std::string in every other way. A HiddenText takes pages of its own.
 #pragma once
@@ -13,10 +13,10 @@
 
 namespace nezha {
 
-// Of whole pages; throws std::bad_alloc.
+// Allocates whole pages, which core dumps leave out; throws std::bad_alloc.
 void* take_hidden_memory(size_t bytes);
 void give_hidden_memory(void* memory, size_t bytes) noexcept;
-// The compiler does not leave it out.
+// Fills the memory with zeros; the compiler does not leave this call out.
 void wipe(void* memory, size_t bytes) noexcept;
 
 template <class T>

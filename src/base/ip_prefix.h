@@ -28,7 +28,7 @@ struct IpPrefix {
 // a length is a prefix of all its bits. nullopt when it is none of these.
 std::optional<IpPrefix> parse_ip_prefix(std::string_view text);
 
-// Of a network mask as the system gives it; null: 0.
+// The prefix length of a network mask as the system gives it; 0 for null.
 int prefix_bits(const sockaddr* mask);
 
 }  // namespace nezha

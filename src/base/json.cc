@@ -61,7 +61,7 @@ JsonWriter& JsonWriter::raw(std::string_view json) {
 }
 
 void JsonWriter::quoted(std::string_view text) {
-  // What is not UTF-8 becomes U+FFFD, the replacement character.
+  // Bytes that are not UTF-8 become U+FFFD, the replacement character.
   text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -12,11 +12,12 @@ namespace nezha::log {
 // `rank` is -1 where a line belongs to none; `text` is without control characters, one line.
 using Sink = void (*)(Level level, int rank, const char* subsystem, const char* text);
 
-// While there is one, lines go to it instead of stderr; a file that was named gets them all the same.
-// Null: as before.
+// While there is a sink, lines go to it instead of stderr; a log file that was named gets them,
+// too. Null: lines go to stderr again.
 void set_sink(Sink sink);
 
-// Who remembers in place of this code what warn_once has said: in a module its host (base/module.h).
+// Sets the function that warn_once calls in place of its own code: in a module the one of its host
+// (base/module.h), so that a process warns once.
 using WarnOnce = void (*)(const char* subsystem, const std::string& text);
 void set_warn_once(WarnOnce host);
 

@@ -30,7 +30,7 @@ std::mutex& mutex() {
   return one;
 }
 
-// Of this process, with the mutex.
+// The modules that this process knows; called with mutex() held.
 Modules& known() {
   static Modules all;
   return all;

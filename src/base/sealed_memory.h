@@ -5,8 +5,8 @@
 //            child of fork() does not have it.
 //   Size     sealed: nobody can shrink or grow it. Where it is reserved, reading it never faults. It
 //            begins as zeros, and is zeros again where it was given back.
-//   Errors   `unsupported` or `exhausted` with the system's reason; `invalid_argument` for a descriptor
-//            of somebody else's that is not such a memory of that size.
+//   Errors   `unsupported` or `exhausted` with the system's reason; `invalid_argument` for a
+//            descriptor from another process that is not such a memory of that size.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,13 @@ namespace nezha {
 
 class SealedMemory {
  public:
-  // `memory` is what the others are to be given. Of the bytes the first `reserved` ones are reserved.
+  // Makes memory, its first `reserved` bytes reserved. `memory` becomes the descriptor for the
+  // other processes.
   static Result<std::unique_ptr<SealedMemory>> create(size_t bytes, size_t reserved, Descriptor* memory);
-  // Of somebody else's.
+  // Maps memory that another process made.
   static Result<std::unique_ptr<SealedMemory>> adopt(const Descriptor& memory, size_t bytes);
-  // By anybody who has the descriptor, for all. False: they were not given back.
+  // Any process with the descriptor may reserve bytes or give them back, for all processes. False:
+  // they were not given back.
   static Status reserve(const Descriptor& memory, size_t offset, size_t bytes);
   static bool give_back(const Descriptor& memory, size_t offset, size_t bytes);
   ~SealedMemory();

@@ -31,7 +31,7 @@ enum class Code : uint8_t {
 
 std::string_view name_of(Code code);
 
-// What an error is about, for programs: the message says it to people. What is not known is empty or -1.
+// Details of an error for programs; its message is for people. Unknown fields are empty or -1.
 struct ErrorDetails {
   std::vector<int> ranks = {};      // of the communicator: lost, waited for, or at odds with each other
   std::string rail = {};            // the last one to a rank that was lost
@@ -39,7 +39,7 @@ struct ErrorDetails {
   int64_t number = -1;              // of the operation, among those of its communicator
   int64_t bytes = -1;               // of the operation
   int64_t communicator = -1;
-  bool goes_on = false;             // only the wait for the operation is over
+  bool goes_on = false;             // the operation goes on: only a wait for it is over
 };
 
 class [[nodiscard]] Status {
@@ -78,7 +78,8 @@ class [[nodiscard]] Status {
 
 // printf-style construction: Status s = error(Code::timed_out, "rank %d: ...", rank);
 [[gnu::format(printf, 2, 3)]] Status error(Code code, const char* format, ...);
-// The same where memory may have run out: without any for the message it says only that.
+// Like error(), where memory may have run out: if there is none for `format`, it says "out of
+// memory".
 [[gnu::format(printf, 2, 3)]] Status nothrow_error(Code code, const char* format, ...) noexcept;
 
 // A value or the Status that explains its absence. The shape of std::expected, which C++20 lacks.

@@ -50,7 +50,7 @@ enum class ReduceOp : uint8_t {
 };
 inline constexpr size_t kReduceOpCount = 9;
 
-// What a rail is taken for that nobody has measured and whose device does not say: 1 Gbit/s.
+// The assumed rate of a rail that was not measured and whose device states none: 1 Gbit/s.
 inline constexpr double kNominalBytesPerS = 1e9 / 8;
 
 // An operation up to this long is not divided among the rails: each of its transfers takes one.
@@ -81,8 +81,8 @@ constexpr bool is_rooted(Collective collective) {
          collective == Collective::gather || collective == Collective::scatter;
 }
 
-// Whose result depends on the data of every rank, on every rank: before one is over, all ranks have heard
-// how its first rank divides the next one among the rails.
+// The collectives whose result depends on the data of every rank, on every rank: before one is
+// over, all ranks have heard from its first rank how the next one is divided among the rails.
 inline constexpr std::array kDividedAlike = {Collective::all_reduce, Collective::all_gather,
                                              Collective::reduce_scatter, Collective::barrier};
 constexpr bool is_divided_alike(Collective collective) {
@@ -99,7 +99,7 @@ enum class Algorithm : uint8_t {
   chain = 6,          // pipelined chain: broadcast, reduce
   dissemination = 7,  // barrier
   bruck = 8,          // all_gather, all_to_all
-  direct = 9,         // everybody to whom it belongs, in one step
+  direct = 9,         // each block to every rank that it is for, in one step
   pairwise = 10,      // all_to_all, one partner after the other
   aggregation = 11,   // through aggregation nodes (schedule/aggregation.h)
   file = 12,          // the user's own, from algorithm_file (schedule/file_algorithm.h)
@@ -120,10 +120,11 @@ std::string_view name_of(Collective collective);
 std::string_view name_of(Algorithm algorithm);
 std::optional<Dtype> dtype_from_name(std::string_view name);
 
-// Of those that a user can ask for by name. Aggregation is none of them, because nodes do it and not
-// ranks, and neither is the one of a file. `invalid_argument` says what to write instead.
+// Finds an algorithm that a user can ask for by name. These are not among them: aggregation, which
+// nodes carry out, not ranks; memory; and the algorithm of a file. `invalid_argument` says what to
+// write instead.
 Result<Algorithm> parse_algorithm(std::string_view name);
-// "auto, ring, ..., pairwise"
+// "auto, ring, ..., columns"
 std::string algorithm_choices();
 
 // Bit operators have no meaning on floating point, and averages none on integers, whose sums wrap before

@@ -1,4 +1,4 @@
-// What the handles of nezha.h are, and what every function does with them first.
+// Handles: the objects behind the handles of nezha.h, and what every function does with them first.
 //
 // Contract: a nezha_work is filled by the call that makes it and then only read; it may outlive its
 // communicator once its operation has completed.
@@ -41,7 +41,7 @@ struct nezha_work {
 
 namespace nezha::capi {
 
-// A struct from an older caller is shorter: what it does not have keeps its default.
+// A struct from an older caller is shorter: fields that it does not have keep their defaults.
 template <class Struct>
 Status read_sized(const Struct* given, Struct* out) {
   if (given == nullptr) return Status::ok();
@@ -63,7 +63,8 @@ Status check(nezha_work_t work);
 // `given` may be null.
 Status read_options(const nezha_op_options* given, context::CallOptions* out);
 
-// To a caller that would have waited at once, what is over goes as its outcome.
+// Gives the caller the handle. A caller that would have waited at once gets the outcome in its
+// place, if the operation is done.
 inline Status hand_out(std::unique_ptr<nezha_work> handle, const context::CallOptions& options,
                        nezha_work_t* out) {
   *out = nullptr;

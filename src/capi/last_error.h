@@ -1,4 +1,4 @@
-// What is known of the last error of this thread, for nezha_last_error and nezha_last_error_details.
+// LastError: the last error of this thread, for nezha_last_error and nezha_last_error_details.
 #pragma once
 
 #include "base/status.h"
@@ -9,7 +9,7 @@ namespace nezha::capi {
 // Remembers a failure and returns its code.
 nezha_code remember(const Status& status);
 
-// Runs `body` and turns what it throws into a code: nothing crosses the C border.
+// Runs `body` and turns what it throws into a code: no exception reaches a C caller.
 template <class Body>
 nezha_code guarded(Body body);
 

@@ -61,7 +61,8 @@ Result<std::string> devices(const JsonValue& request) {
   return json.end_array().take();
 }
 
-// What a launcher hands to its ranks: {"key_file", "job"} -> {"job_key"}, "" where no key file is known.
+// The key that a launcher hands to its ranks: {"key_file", "job"} -> {"job_key"}, "" where no key
+// file is known.
 Result<std::string> job_key(const JsonValue& request) {
   auto config = nezha::load_config();
   if (!config) return config.status();
@@ -93,7 +94,7 @@ Result<std::string> aggregator() {
 }
 
 // Whether a job that starts here has a secret: which option says so, where it was set, and what is wrong
-// with it. Never the secret.
+// with it. The answer never has the secret.
 Result<std::string> authentication() {
   auto config = nezha::load_config();
   if (!config) return config.status();
@@ -109,7 +110,8 @@ Result<std::string> authentication() {
   return json.end_object().take();
 }
 
-// By what other ranks would know that they share this host, and the option that says so instead.
+// The identity by which other ranks would know that they share this host, and, if the option
+// host_id gives it, where that was set.
 Result<std::string> host() {
   auto config = nezha::load_config();
   if (!config) return config.status();
@@ -128,7 +130,7 @@ std::optional<int> given_number(const JsonValue& request, const char* name,
   return static_cast<int>(std::clamp<int64_t>(given.integer_or(-1), INT32_MIN, INT32_MAX));
 }
 
-// Which rank a launcher made of a process with these variables: null where none did.
+// The rank that a launcher gave a process with these environment variables; null where none did.
 Result<std::string> launch(const JsonValue& request) {
   const JsonValue& environment = request.at("environment");
   std::map<std::string, std::string, std::less<>> values;
@@ -162,7 +164,7 @@ Result<std::string> launch(const JsonValue& request) {
   return json.end_object().take();
 }
 
-// Whether the module queries answers it.
+// Whether the module "queries" answers this topic.
 bool is_for_module(std::string_view topic) {
   const auto& topics = nezha::capi::Queries::kTopics;
   return std::find(std::begin(topics), std::end(topics), topic) != std::end(topics);

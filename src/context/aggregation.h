@@ -1,13 +1,13 @@
 // Aggregation: what the core sees of aggregation nodes. All else is the module "aggregation"
-// (base/module.h), opened when a job has a node, when this process starts one, and when somebody asks
-// about one.
+// (base/module.h), opened when a job has a node, when this process starts one, and when somebody
+// asks about one.
 //
 // Contract
-//   Owner    Context owns the client, each Communicator its group, which goes first. Every call of theirs
-//            with the loop's progress lock held, unless it says otherwise. The module lives as long as
-//            the process, and is for any thread.
-//   Errors   a lost node is none: what it left undone is done over the host rails, with the same bits on
-//            every rank.
+//   Owner    Context owns the client, each Communicator its AggregationGroup, which is destroyed
+//            before the client. Both are called with the loop's progress lock held, unless a
+//            function says otherwise. The module lives as long as the process, for any thread.
+//   Errors   a lost node is no error: operations that it did not complete are completed over the
+//            host rails, with the same bits on every rank.
 #pragma once
 
 #include <memory>
@@ -30,7 +30,7 @@ namespace nezha::context {
 class AggregationGroup {
  public:
   virtual ~AggregationGroup() = default;
-  // As Engine::submit.
+  // Submits an operation, as Engine::submit does.
   virtual Status submit(const engine::OpRequest& request, engine::Work& work) = 0;
   // Waits until all ranks use the node, or until it is known that they will not do so soon: at most two
   // seconds. All ranks call it, before the first operation and without the progress lock.
@@ -53,21 +53,23 @@ class AggregationClient {
     engine::GroupCalls& calls;
   };
   virtual ~AggregationClient() = default;
-  // `group`: the communicator's, which may fail and be destroyed before this.
+  // Makes the part of one communicator. `group`, the communicator's in the engine, may fail and be
+  // destroyed before this client.
   virtual Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) = 0;
   virtual bool has_work() const = 0;
-  // Counters, as fields of the object that is open.
+  // Writes counters as fields of the object that is open in `json`.
   virtual void write(JsonWriter& json) const = 0;
   // Says goodbye to the node.
   virtual void leave() = 0;
 };
 
-// An aggregation node in this process. Any thread, but one ends it: it says goodbye to its ranks.
+// An aggregation node in this process. Any thread may call it; one thread destroys it, and it then
+// says goodbye to its ranks.
 class AggregationNode {
  public:
   virtual ~AggregationNode() = default;
   virtual uint16_t port() const = 0;
-  // As nezha_aggregator_stats.
+  // The text of nezha_aggregator_stats.
   virtual std::string stats_json() = 0;
 };
 
@@ -77,23 +79,24 @@ class AggregationModule {
   static constexpr char kInterface[] = "aggregation nodes";
 
   virtual ~AggregationModule() = default;
-  // Blocking, at most a second, and without the progress lock. `invalid_argument` for a configuration
-  // without a job's key, a key that is none, or a node to which no device leads.
+  // Blocks for at most a second; called without the progress lock. `invalid_argument` for a
+  // configuration without a job's key, a key that is not valid, or a node to which no device leads.
   virtual Result<std::unique_ptr<AggregationClient>> make_client(
       const Config& config, const AggregationClient::Rank& rank, progress::Loop& loop,
       const AggregationClient::Hosts& hosts) const = 0;
-  // As nezha_aggregator_start.
+  // Starts a node, as nezha_aggregator_start does.
   virtual Result<std::unique_ptr<AggregationNode>> start_node(
       const nezha_aggregator_options& options) const = 0;
-  // Of the node that is configured, as fields of the object that is open: "reachable", "reason", and,
-  // where it is, "served_by" and "topology". Blocking, some seconds.
+  // Writes about the configured node, as fields of the object that is open in `json`: "reachable",
+  // "reason", and, if it is reachable, "served_by" and "topology". Blocks for some seconds.
   virtual Status describe_node(const Config& config, JsonWriter& json) const = 0;
-  // The text of the key of one job, derived from the nodes' own. `job`: its name; "": some job.
+  // The text of one job's key, derived from the nodes' own key in `key_file`. `job`: the job's
+  // name; "": a job with a random number.
   virtual Result<std::string> derive_job_key(const std::string& key_file,
                                              const std::string& job) const = 0;
 };
 
-// `unsupported`, and what to install, where this installation is without it.
+// Opens the module; `unsupported`, and what to install, where this installation does not have it.
 Result<const AggregationModule*> aggregation_module();
 
 }  // namespace nezha::context

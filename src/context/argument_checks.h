@@ -1,7 +1,7 @@
-// What can be said about a call's arguments before anything is sent.
+// ArgumentChecks: the checks of a call's arguments that are made before anything is sent.
 //
-// Contract: pure, any thread. `call` is the name of the operation as its caller knows it; every sentence
-// names it, the argument, and what to do. Codes: `invalid_argument`, `unsupported`.
+// Contract: pure, any thread. `call` is the name of the operation as its caller knows it; every
+// error names it, the argument, and what to do. Codes: `invalid_argument`, `unsupported`.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace nezha::context {
 
-// Memory of `count` elements behind the argument `name`.
+// An argument `name` that points to memory of `count` elements.
 struct Argument {
   const char* name = "";
   const void* data = nullptr;
@@ -23,13 +23,14 @@ Status check_dtype(const char* call, Dtype dtype);
 Status check_op(const char* call, Dtype dtype, ReduceOp op);
 // `what` is "root", "source" or "destination".
 Status check_rank(const char* call, const char* what, int rank, int world_size);
-// Not null, and not larger than an address space.
+// Checks that memory is not null, unless it has no elements, and not larger than an address space.
 Status check_memory(const char* call, const Argument& argument, Dtype dtype);
-// The two have no byte in common, unless the operation is in place. `advice` says what to pass.
+// Checks that the two have no byte in common, unless the operation is in place. `advice` says what
+// to pass.
 Status check_overlap(const char* call, const Argument& in, const Argument& out, Dtype dtype,
                      bool is_in_place, const char* advice);
 
-// Elements of all blocks together; an overflow is `invalid_argument`.
+// The number of elements of all blocks together; an overflow is `invalid_argument`.
 Result<uint64_t> total_of(const char* call, uint64_t count, int world_size);
 Result<uint64_t> total_of(const char* call, const char* name, std::span<const uint64_t> counts);
 

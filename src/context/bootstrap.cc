@@ -50,8 +50,8 @@ bool Bootstrap::opened(const std::string& key, const WipedText& bytes, WipedText
   return true;
 }
 
-// One look at a record: what is there without a proof is not there. (An earlier run with another secret
-// left it, or somebody is at work who should not be.)
+// Looks at a record once. One without a proof counts as absent: an earlier run with another secret
+// left it, or somebody outside the job wrote it.
 Result<WipedText> Bootstrap::look_at(const std::string& key, Nanoseconds until) {
   auto bytes = store_.get(key, until);
   if (!bytes) return bytes;
@@ -62,7 +62,7 @@ Result<WipedText> Bootstrap::look_at(const std::string& key, Nanoseconds until) 
   return error(Code::timed_out, "no rank of this job wrote the key '%s'", key.c_str());
 }
 
-// Looks until it is there. `what` is for the log: "rank 3 ...".
+// Looks until the record is there. `what` is for the log: "rank 3 ...".
 Result<WipedText> Bootstrap::await(const std::string& key, Nanoseconds until, const std::string& what) {
   while (true) {
     auto record = look_at(key, std::min(until, lines_.next()));
@@ -73,7 +73,7 @@ Result<WipedText> Bootstrap::await(const std::string& key, Nanoseconds until, co
   }
 }
 
-// A line now and then while this rank waits.
+// Logs a line now and then while this rank waits.
 void Bootstrap::tell(const std::string& what) {
   const int waited = lines_.due();
   if (waited == 0) return;
@@ -81,7 +81,8 @@ void Bootstrap::tell(const std::string& what) {
             store_.describe().c_str(), what.c_str(), about_strangers().c_str());
 }
 
-// What this rank says to the others, and nobody else can.
+// Writes words of this rank for the others; where a secret is configured, with a proof that nobody
+// else can make.
 Status Bootstrap::say(const std::string& key, std::string_view words) {
   return store_.set(key, sealed(key, words), request_.deadline);
 }
@@ -91,7 +92,7 @@ std::string Bootstrap::about_strangers() const {
   return "; the key '" + without_proof_ + "' there was written by somebody without the job's secret";
 }
 
-// Nobody else's: another run of the job may have begun there.
+// Removes only this run's welcome: another run of the job may have begun in the same store.
 void Bootstrap::remove_welcome() {
   if (!welcome_stays_) return;
   auto welcome = store_.get("welcome", clock_.now() + kLook);
@@ -103,7 +104,7 @@ void Bootstrap::remove_welcome() {
   if (welcome_stays_) NEZHA_LOG(debug, "bootstrap", "%s", removed.to_string().c_str());
 }
 
-// Whether rank 0 read what this rank said of itself, to the byte.
+// Whether the welcome has this rank's own record, to the byte.
 bool Bootstrap::names_me(const Welcome& welcome) const {
   JoinRecord mine;
   return read_joined(welcome, static_cast<size_t>(request_.rank), &mine) && encode(mine) == self_;
@@ -149,7 +150,7 @@ Result<Session> Bootstrap::meet() {
   if (!welcome) return welcome.status();
   auto session = parse_welcome(*welcome);
   if (!session) {
-    // Everybody finds the same, if the store lives until everybody has read it.
+    // All ranks find the same error, if the store lives until all have read the welcome.
     Session refused;
     refused.id = welcome->head.session;
     NEZHA_RETURN_IF_ERROR(say(refused.id + "/done/" + std::to_string(request_.rank), kSign));
@@ -158,9 +159,9 @@ Result<Session> Bootstrap::meet() {
   return session;
 }
 
-// A store that lives as long as the job knows the one true job, so whoever does not fit never announces
-// itself. In another store the words may be an earlier run's, so they only count when they change:
-// await_welcome() watches them.
+// A store that lives as long as the job has the words of this job only, so a rank that does not fit
+// never announces itself. In a store that outlives jobs the words may be an earlier run's, so they
+// only count when they change: await_welcome() watches them.
 Status Bootstrap::open_world() {
   if (request_.store_outlives_job) return request_.rank == 0 ? beat() : Status::ok();
   const WipedText mine(world_words(member(), nonce_));
@@ -175,7 +176,8 @@ Status Bootstrap::open_world() {
   return request_.rank == 0 ? taken() : Status::ok();
 }
 
-// Anybody may read it: it has a mark instead of a proof.
+// Waits for the key "world". It has a mark in place of a proof, so that a rank without the secret,
+// or with another one, can read it.
 Result<WipedText> Bootstrap::await_world() {
   while (true) {
     auto world = store_.get("world", lines_.next());
@@ -187,7 +189,7 @@ Result<WipedText> Bootstrap::await_world() {
   }
 }
 
-// Rank 0 is alive, and says so again and again.
+// Rank 0 says again and again that it is alive.
 Status Bootstrap::beat() {
   const std::string words = world_words(member(), nonce_) + " " + std::to_string(beats_++);
   return store_.set("world", words, request_.deadline);
@@ -221,7 +223,8 @@ Status Bootstrap::unreadable(int rank) const {
                request_.rank, rank, store_.describe().c_str());
 }
 
-// A store that ends with the job is rank 0's, so whoever loses it has lost rank 0, which has its reason.
+// Rank 0 serves a store that ends with the job, so a rank that loses the store has lost rank 0,
+// whose own error has the reason.
 Status Bootstrap::ended(const Status& why) const {
   if (why.code() != Code::peer_lost || request_.store_outlives_job || request_.rank == 0) return why;
   return error(Code::peer_lost, "rank %d: rank 0 ended before the job had formed; rank 0's error says "
@@ -229,7 +232,7 @@ Status Bootstrap::ended(const Status& why) const {
       .with({.ranks = {0}});
 }
 
-// When this rank waited for the other's word on how connecting went: why it has none.
+// The error where this rank waited for the word of `rank` on how connecting went, and has none.
 Status Bootstrap::silent(int rank, const Status& why) const {
   if (why.code() != Code::timed_out) return ended(why);
   return error(Code::timed_out, "rank %d waited at %s, but rank %d, which had joined, did not say in "
@@ -247,12 +250,12 @@ Result<Bootstrap::LeftOut> Bootstrap::report(const Session& session, const Statu
   Result<LeftOut> all = !outcome ? Result<LeftOut>(outcome)
                         : request_.rank == 0 ? hear_reports(session)
                                              : hear_outcome(session);
-  // Whatever came out: the others wait for it.
+  // Rank 0 tells every outcome, because the others wait for it.
   if (request_.rank == 0) {
     const ReportRecord told{all.status(), all ? *all : LeftOut()};
     NEZHA_RETURN_IF_ERROR(say(session.id + kOutcome, encode(told)));
   }
-  // And this rank needs the store no more. The outcome stands, whether rank 0 learns of that or not.
+  // This rank needs the store no more. The outcome stands, whether rank 0 learns of that or not.
   const Status said = say(session.id + "/done/" + std::to_string(request_.rank), kSign);
   if (!said) NEZHA_LOG(debug, "bootstrap", "%s", said.to_string().c_str());
   return all;
@@ -299,7 +302,7 @@ void Bootstrap::clean_up(const Session& session, Nanoseconds patience) {
   remove_welcome();  // in case it could not be done before
   std::vector<std::string> keys = {join_key(request_.rank)};
   if (request_.rank == 0) {
-    // Everybody must have read what rank 0 is about to take away.
+    // All ranks must have read what rank 0 is about to remove.
     const Nanoseconds until = clock_.now() + patience;
     for (int rank = 1; rank < request_.world_size; ++rank) {
       if (!await(key_of("/done/", rank), until,

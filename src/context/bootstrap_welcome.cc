@@ -19,7 +19,7 @@ Welcome assembled(const WelcomeRecord& head, const std::vector<std::string>& par
   return welcome;
 }
 
-// By rank; an empty one for a record that cannot be read.
+// The decoded records, by rank; one that cannot be read is empty.
 std::vector<JoinRecord> read_all(const std::vector<std::string>& joined) {
   std::vector<JoinRecord> records(joined.size());
   for (size_t rank = 0; rank < joined.size(); ++rank) decode(joined[rank], &records[rank]);
@@ -35,14 +35,16 @@ std::string list(const std::vector<int>& absent) {
 
 }  // namespace
 
-// Reads again what a rank said before: a process restarted meanwhile has a fresh nonce.
+// Reads a rank's record, also one that was read before: a process that was restarted meanwhile has
+// a fresh nonce.
 Status Bootstrap::look_for(int rank, bool first, std::string* joined) {
   auto blob = look_at(join_key(rank), look_at_one_of_many(first || !joined->empty()));
   if (blob) *joined = *blob;
   return blob || blob.status().code() == Code::timed_out ? Status::ok() : blob.status();
 }
 
-// Rank 0: waits for everybody, then answers with everybody's words, until all have read the same ones.
+// Rank 0: waits for the records of all ranks, then publishes them all, until all ranks have read
+// the same welcome.
 Result<Welcome> Bootstrap::gather() {
   std::vector<std::string> joined(static_cast<size_t>(request_.world_size));
   std::vector<std::string> published;
@@ -65,14 +67,14 @@ Result<Welcome> Bootstrap::gather() {
         const WelcomeRecord head{nonce_, sequence_, agreed_text(), parts.size()};
         welcome = assembled(head, parts, joined.size());
       }
-      // A store that was restarted may have forgotten it.
+      // A store that was restarted may have lost the welcome.
       if (news || request_.store_outlives_job) {
         NEZHA_RETURN_IF_ERROR(publish(welcome.head, parts));
       }
       absent = unconfirmed();
       if (absent.empty()) break;
     }
-    // An earlier process of this rank tidied up after itself.
+    // An earlier process of this rank has removed its keys, and with them this process's record.
     if (joined[0].empty()) NEZHA_RETURN_IF_ERROR(announce());
     if (rendezvous::expired(request_.deadline, clock_)) {
       const std::string store = store_.describe();
@@ -89,19 +91,19 @@ Result<Welcome> Bootstrap::gather() {
   return welcome;
 }
 
-// The parts first: where the head is, they are.
+// Writes the parts first, so that a rank that finds the head finds them, too.
 Status Bootstrap::publish(const WelcomeRecord& head, const std::vector<std::string>& parts) {
   for (size_t part = 0; part < parts.size(); ++part) {
     part_keys_.insert(part_key(head, part));
     NEZHA_RETURN_IF_ERROR(say(part_key(head, part), parts[part]));
   }
-  welcome_stays_ = true;  // from the first attempt on
+  welcome_stays_ = true;  // even if the write fails
   return say("welcome", encode(head));
 }
 
-// Puts the job's secret beside the record of each rank, so that only that rank can read it. A configured
-// one is not handed out: everybody has it, or has no business here. One that would go to other hosts is
-// not handed out either.
+// Puts the job's secret beside the record of each rank, so that only that rank can read it. A
+// configured secret is not handed out, because every rank of the job has it. If the ranks are
+// on several hosts and need a configured secret, none is handed out, either.
 std::vector<WelcomePart::Entry> Bootstrap::hand_over(const std::vector<std::string>& joined) const {
   std::vector<WelcomePart::Entry> entries;
   for (const std::string& words : joined) entries.push_back({words});
@@ -109,7 +111,7 @@ std::vector<WelcomePart::Entry> Bootstrap::hand_over(const std::vector<std::stri
   const std::vector<JoinRecord> records = read_all(joined);
   if (lacks_secret(records) != 0) return entries;
   for (size_t rank = 1; rank < joined.size(); ++rank) {
-    // A rank whose key is none says so itself.
+    // A rank whose key is not valid gets no secret, and reports that itself.
     auto shared = keys_->shared_with(records[rank].key);
     if (shared) entries[rank].told = wire::hidden(*shared, secret_);
   }
@@ -139,8 +141,8 @@ Status Bootstrap::without_secret(const std::vector<JoinRecord>& ranks, int other
       .with({.ranks = {0, other}});
 }
 
-// The ranks that have not read the latest welcome: they are about to, or what is in it is not theirs but
-// what an earlier process of their rank left behind.
+// Finds the ranks that have not confirmed the latest welcome: they are about to, or the welcome has
+// not their record but one that an earlier process of their rank left behind.
 std::vector<int> Bootstrap::unconfirmed() {
   std::vector<int> absent;
   for (int rank = 1; rank < request_.world_size && absent.size() < kAbsentMax; ++rank) {
@@ -150,23 +152,24 @@ std::vector<int> Bootstrap::unconfirmed() {
   return absent;
 }
 
-// How long one look at what may still change takes.
+// The time at which one look at a key that may still change ends.
 Nanoseconds Bootstrap::next_look() const {
   return request_.store_outlives_job ? std::min(clock_.now() + kLook, lines_.next()) : lines_.next();
 }
 
-// The same at what one of many ranks says. Rank 0 waits for the first that is absent alone, so that it
-// keeps beating, and has looked at all of them, also after its deadline, before it says which are absent.
+// The time at which rank 0's look at the key of one of many ranks ends. It waits only for the first
+// rank that is absent, so that it keeps beating, and so that it has looked at the keys of all
+// ranks, also after its deadline, before it says which are absent.
 Nanoseconds Bootstrap::look_at_one_of_many(bool waits) const {
   const Nanoseconds glance = clock_.now() + kGlance;
   return waits ? std::max(next_look(), glance) : glance;
 }
 
 Result<Welcome> Bootstrap::await_welcome() {
-  std::string world;  // of another size
+  std::string world;  // rank 0's last words, where this rank does not fit them
   WipedText seen;     // the head whose parts were read last
   Welcome read;       // the last that named us: rank 0 removes it when all have read it
-  std::string unread;  // what keeps us from reading the present one
+  std::string unread;  // why this rank cannot read the present one
   while (true) {
     const bool waits = read.entries.empty();
     auto head = look_at("welcome", waits ? next_look() : clock_.now() + kGlance);
@@ -176,7 +179,7 @@ Result<Welcome> Bootstrap::await_welcome() {
       unread = welcome ? "" : "; " + welcome.status().message();
       if (welcome) seen = *head;
       if (welcome && names_me(*welcome)) read = std::move(*welcome);
-      // What an earlier run left behind may be of another size, or in part gone.
+      // A welcome that an earlier run left behind may be of another size, or lack parts.
       if (!welcome && !request_.store_outlives_job) return welcome.status();
     }
     const bool mine = !read.entries.empty();
@@ -199,7 +202,7 @@ Result<Welcome> Bootstrap::await_welcome() {
     }
     tell("it has joined, and not all others have; rank 0 knows which");
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
-    // An earlier run's welcome: wait until rank 0 of this run replaces it.
+    // This is an earlier run's welcome: wait until rank 0 of this run replaces it.
     const timespec pause{0, 20'000'000};
     if (head && !mine) nanosleep(&pause, nullptr);
   }
@@ -224,11 +227,11 @@ Result<Welcome> Bootstrap::read_welcome(const WipedText& head) {
                request_.rank, store_.describe().c_str(), welcome.entries.size() - 1, request_.world_size);
 }
 
-// Says that this rank has read it. True when rank 0 knows that of everybody, so that none of the words in
-// it are those of an earlier run.
+// Says that this rank has read the welcome. True when rank 0 knows that of all ranks, so that no
+// record in it is of an earlier run.
 Result<bool> Bootstrap::confirm(const WelcomeRecord& record) {
   if (request_.store_outlives_job) {
-    // Whoever does not fit must not confirm: rank 0 then waits for one that does.
+    // A process that does not fit must not confirm: rank 0 then waits for one that does.
     const auto world = store_.get("world", next_look());
     if (!world && world.status().code() != Code::timed_out) return world.status();
     if (!world || parse_world(world.value()).nonce != record.session) return false;
@@ -240,8 +243,9 @@ Result<bool> Bootstrap::confirm(const WelcomeRecord& record) {
   return go && std::string_view(*go) == std::to_string(record.sequence);
 }
 
-// What goes wrong while waiting at a store that outlives jobs: another process writes this rank's words,
-// or rank 0 is alive and its job is not ours. `world` is what rank 0 said last, if so.
+// The error if something goes wrong while this rank waits at a store that outlives jobs: another
+// process writes this rank's record, or rank 0 is alive and its job is another one. `world` becomes
+// what rank 0 said last, if this rank does not fit it.
 Status Bootstrap::check_company(std::string* world) {
   const auto glance = [&](const std::string& key) {
     return store_.get(key, std::min(clock_.now() + kGlance, request_.deadline));
@@ -250,7 +254,7 @@ Status Bootstrap::check_company(std::string* world) {
   WipedText record;
   if (words && !opened(join_key(request_.rank), words.value(), &record)) return overwritten();
   if (words && std::string_view(record) != self_) return taken();
-  // An earlier process of this rank tidied up after itself.
+  // An earlier process of this rank has removed its keys, and with them this process's record.
   if (!words && words.status().code() == Code::timed_out) NEZHA_RETURN_IF_ERROR(announce());
   const auto said = glance("world");
   if (!said) return Status::ok();
@@ -291,7 +295,7 @@ Result<Session> Bootstrap::parse_welcome(const Welcome& welcome) const {
   return session;
 }
 
-// The configured one, or what rank 0 made and told this rank.
+// The job's secret: the configured one, or the one that rank 0 made and told this rank.
 Result<wire::Secret> Bootstrap::secret_of_job(const Welcome& welcome, const JoinRecord& rank0) const {
   const std::string& told = welcome.entries[static_cast<size_t>(request_.rank)].told;
   if (has_secret_ || request_.rank == 0) return secret_;

@@ -31,14 +31,15 @@ namespace nezha::context {
 struct CallOptions {
   double factor = 1.0;
   double timeout_s = 0;  // <= 0: the context's
-  // With a work: the call itself waits, at most for kWaitAtOnce; its caller goes on waiting.
+  // With a work, the caller will wait for it at once, so the call itself waits first, at most for
+  // kWaitAtOnce.
   bool will_wait = false;
   Algorithm algorithm = Algorithm::automatic;
 };
 
 class Communicator {
  public:
-  // The world of a context.
+  // Makes the communicator of all ranks of a context.
   static Result<std::unique_ptr<Communicator>> world(std::shared_ptr<Context> context);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -48,9 +49,9 @@ class Communicator {
   int world_size() const { return world_size_; }
   Context& context() { return *context_; }
 
-  // With `work`: returns at once. Without: blocks, and aborts the communicator when its thread is
-  // interrupted. Between group_begin and group_end neither: the
-  // call is noted, and `work` must be null.
+  // With `work`, a call returns at once. Without, it blocks, and aborts the communicator when its
+  // thread is interrupted. Between group_begin and group_end a call is only noted, and `work` must
+  // be null.
   Status all_reduce(const void* in, void* out, uint64_t count, Dtype dtype, ReduceOp op,
                     const CallOptions& options, engine::Work* work);
   Status broadcast(void* buffer, uint64_t count, Dtype dtype, int root, const CallOptions& options,
@@ -63,7 +64,7 @@ class Communicator {
                         const CallOptions& options, engine::Work* work);
   Status reduce_scatter_v(const void* in, void* out, const uint64_t* counts, Dtype dtype,
                           ReduceOp op, const CallOptions& options, engine::Work* work);
-  // `out` counts on the root only, and so does `in` of a scatter.
+  // `out` of reduce and gather, and `in` of scatter, are used on the root only.
   Status reduce(const void* in, void* out, uint64_t count, Dtype dtype, ReduceOp op, int root,
                 const CallOptions& options, engine::Work* work);
   Status gather(const void* in, void* out, uint64_t count, Dtype dtype, int root,
@@ -77,36 +78,37 @@ class Communicator {
                       engine::Work* work);
   Status barrier(const CallOptions& options, engine::Work* work);
 
-  // One message, outside the order of the collectives. `source` -1: of any rank.
+  // These carry one message, outside the order of the collectives. `source` -1: from any rank.
   Status send(const void* buffer, uint64_t count, Dtype dtype, int destination, uint32_t tag,
               const CallOptions& options, engine::Work* work);
   Status receive(void* buffer, uint64_t count, Dtype dtype, int source, uint32_t tag,
                  const CallOptions& options, engine::Work* work);
 
-  // What this thread calls in between starts together. With `batch`, group_end returns at once;
-  // without, it blocks. group_cancel forgets the calls. Errors of what was called are the batch's.
+  // The operations that this thread calls between group_begin and group_end start together. With
+  // `batch`, group_end returns at once; without, it blocks. group_cancel forgets the calls. If an
+  // operation fails, the batch has the error.
   Status group_begin();
   Status group_end(const CallOptions& options, std::unique_ptr<Batch>* batch);
   Status group_cancel();
 
-  // Collective. Null for a negative color.
+  // Every rank calls it. The result is null for a negative color.
   Result<std::unique_ptr<Communicator>> split(int color, int key);
-  // Collective over `ranks` only, of which this one is one; no message is needed.
+  // Only the ranks in `ranks` call it, this rank among them; no message is needed.
   Result<std::unique_ptr<Communicator>> create(std::span<const int> ranks, std::string_view name);
 
-  // The survivors of this communicator, which is over after it on every rank. Collective over them; their
-  // order stays. `timeout_s` <= 0: the context's.
+  // Makes a communicator of this one's survivors, in their order. Every survivor calls it; this
+  // communicator is then over on all of them. `timeout_s` <= 0: the context's.
   Result<std::unique_ptr<Communicator>> shrink(double timeout_s);
 
   // Drives the loop until the work is done, the deadline passes or the thread is interrupted
   // (base/interrupt.h); true in the first case.
   bool wait(const engine::Work& work, Nanoseconds deadline);
   bool wait(const Batch& batch, Nanoseconds deadline);
-  // For a caller who keeps no handle: done when it returns. Once the thread is interrupted the
-  // communicator is aborted, which ends the work.
+  // Waits for a caller who keeps no handle: the work is done when it returns. When the thread is
+  // interrupted, the communicator is aborted, which ends the work.
   void wait_or_abort(const engine::Work& work);
   void wait_or_abort(const Batch& batch);
-  // One look, without sleeping.
+  // Whether the work is done. If it is not at first, this drives the loop once, without sleeping.
   bool test(const engine::Work& work);
   bool test(const Batch& batch);
   void abort();
@@ -118,9 +120,9 @@ class Communicator {
  private:
   static constexpr Nanoseconds kWaitAtOnce = 100 * kMillisecond;
 
-  // Without a group, so that one that exists needs no memory any more to find its owner.
+  // Made without a group, so that it takes no memory to give a group that exists to its owner.
   explicit Communicator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  // Progress lock held.
+  // Called with the progress lock held.
   Status take(engine::Group& group);
   Status reduce_scatter_blocks(const char* call, const void* in, void* out, uint64_t total,
                                const uint64_t* counts, Dtype dtype, ReduceOp op,
@@ -128,13 +130,14 @@ class Communicator {
   Status all_gather_blocks(const char* call, const void* in, void* out, uint64_t total,
                            const uint64_t* counts, Dtype dtype, const CallOptions& options,
                            engine::Work* work);
-  // The elements in front of this rank's block, and in it.
+  // The number of elements in front of this rank's block, and in it.
   uint64_t own_begin(uint64_t total, const uint64_t* counts) const;
   uint64_t own_count(uint64_t total, const uint64_t* counts) const;
 
   Status issue(engine::OpRequest request, const CallOptions& options, engine::Work* work);
   Status issue(engine::MessageRequest request, const CallOptions& options, engine::Work* work);
-  // What both have in common: collected, or submitted and, without `work`, waited for.
+  // The common part of both issue(): adds the request to the open batch; without one, submits it
+  // and, if `work` is null, waits for it.
   template <class Request>
   Status carry_out(Request& request, const CallOptions& options, engine::Work* work);
   Status submit(const engine::OpRequest& request, engine::Work& work);

@@ -16,7 +16,7 @@
 namespace nezha::context {
 namespace {
 
-// With `connect=auto` more ranks than these connect on demand.
+// With `connect=auto` the ranks of a larger world connect on demand.
 constexpr int kEagerRanksMax = 32;
 
 }  // namespace
@@ -84,7 +84,7 @@ Status Context::check_authentication(const ContextRequest& request, bool has_sec
                rank_, option);
 }
 
-// Before anybody waits for this rank.
+// Finds out whether the configured protection can be had, before other ranks wait for this one.
 Status Context::check_protection() const {
   const bool encrypts = config_.tls == "on";
   if (!encrypts && config_.integrity != "on") return Status::ok();
@@ -94,7 +94,7 @@ Status Context::check_protection() const {
                protection.status().message().c_str());
 }
 
-// Once for the job.
+// Only rank 0 warns, so that a job warns once.
 void Context::warn_of_strangers() const {
   if (rank_ != 0 || authentication_ != "store") return;
   std::set<std::string> hosts;
@@ -234,7 +234,8 @@ Status Context::connect() {
   return Status::ok();
 }
 
-// What is agreed on with all ranks of this host, or with none. Without it operations go over the rails.
+// Shares memory with all ranks of this host or, if one of them cannot, with none: operations then
+// go over the rails.
 Status Context::share_memory(const transport::MeshRequest& request, const std::vector<int>& apart) {
   const size_t ranks = ranks_of_host(request).size();
   if (request.shared_memory == transport::SharedMemory::off || ranks < 2 || ranks > memory::kRanksMax) {
@@ -248,7 +249,7 @@ Status Context::share_memory(const transport::MeshRequest& request, const std::v
     return error(host.status().code(), "rank %d: no memory in which the ranks of this host carry out "
                  "operations: %s; shm=auto does without", rank_, why.c_str());
   }
-  // Connections that share none have said why.
+  // The connections that share no memory, either, have logged the reason.
   if (!apart.empty()) return Status::ok();
   log::warn_once("shm", "ranks of this host do not carry out operations in memory: " + why);
   return Status::ok();

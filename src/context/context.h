@@ -30,8 +30,8 @@ namespace nezha::context {
 struct ContextRequest {
   int rank = 0;
   int world_size = 1;
-  HiddenText store;                                   // address, with its password, or
-  const rendezvous::StoreCallbacks* callbacks = nullptr;  // the caller's own
+  HiddenText store;                                   // its address, with its password
+  const rendezvous::StoreCallbacks* callbacks = nullptr;  // not null: the caller's own store
   std::string job = "nezha";
   double timeout_s = 0;                               // > 0: instead of the configured ones
   HiddenText config;                                  // "key=value" lines
@@ -44,8 +44,8 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // Starts the loop's own thread. Once, when the world's group exists: the first frames of quicker
-  // ranks must find it.
+  // Starts the loop's own thread. Called once, after the world's group was made, because the first
+  // frames of quicker ranks must find that group.
   Status start();
 
   int rank() const { return rank_; }
@@ -56,7 +56,7 @@ class Context {
   engine::Diagnostics& diagnostics() { return engine_->diagnostics(); }
   // Null without an aggregation node.
   AggregationClient* aggregation() { return aggregation_.get(); }
-  // With the progress lock: somebody has to drive the loop.
+  // True while somebody has to drive the loop. Called with the progress lock held.
   bool has_work() const { return aggregation_ != nullptr ? aggregation_->has_work() || engine_->has_work()
                                                       : engine_->has_work(); }
   const schedule::CostTable& costs() const { return costs_; }
@@ -71,7 +71,7 @@ class Context {
   std::string rails_json();
   std::string stats_json();
   std::string flight_json();
-  // The same as a file; to "": where the configuration says. The answer is its name.
+  // Writes flight_json() to `path`; "": where the option flight_dump says. Returns the file's name.
   Result<std::string> dump_flight(const std::string& path);
 
  private:
@@ -89,7 +89,7 @@ class Context {
   bool connects_on_demand() const;
   Status share_memory(const transport::MeshRequest& request, const std::vector<int>& apart);
   Status watch_flight();
-  // What the configured files say of these rails.
+  // These two read the configured files: the rails' calibration, and the user's algorithm.
   Status load_calibration();
   Status load_algorithm();
   Status about_calibration(const Status& status) const;
@@ -109,11 +109,11 @@ class Context {
   Nanoseconds deadline_ = kNever;
   std::vector<transport::RailAddress> rails_;
   std::vector<std::string> device_left_out_;
-  std::vector<std::string> left_out_;   // by all ranks
+  std::vector<std::string> left_out_;   // sentences of all ranks, about their rails
   std::unique_ptr<rendezvous::Store> store_;
   std::unique_ptr<Bootstrap> bootstrap_;
-  // Who can join: "secret", who has the configured one; "store", who can write in the store; "process",
-  // nobody beyond this process; "alone" in a world of one.
+  // Which processes can join: "secret": those with the configured secret; "store": those that can
+  // write into the store; "process": this one only; "alone": none, in a world of one rank.
   std::string authentication_ = "alone";
   Session session_;
   bool met_ = false;

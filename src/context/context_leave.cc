@@ -10,13 +10,13 @@ namespace nezha::context {
 namespace {
 
 constexpr Nanoseconds kFarewell = 100 * kMillisecond;
-// For dumps and lines of the log that wait for a disk.
+// How long a rank that leaves waits until its dumps and the lines of its log are written.
 constexpr Nanoseconds kWritten = 2 * kSecond;
 
 }  // namespace
 
-// The store is of no more use. Gone now, its port is free for the next job, and nothing of the caller's
-// own store is called while its program ends.
+// Closes the store, which this rank needs no more: its port is then free for the next job, and a
+// caller's own store is not called while its program ends.
 void Context::leave_store(double patience_s) {
   bootstrap_->clean_up(session_, static_cast<Nanoseconds>(patience_s * kSecond));
   bootstrap_.reset();
@@ -29,30 +29,30 @@ Context::~Context() {
     // After a failure the slowest rank may still be trying its rails (connect/mesh_builder.h).
     if (bootstrap_ != nullptr && met_) leave_store(3 * config_.probe_timeout_s + 2);
   } catch (const std::bad_alloc&) {
-    // Manners need memory; without them the others see a connection end.
+    // To leave in order takes memory; otherwise the other ranks only see a connection end.
   }
   if (loop_ != nullptr) loop_->stop();
   aggregation_.reset();
   flight_dump_.reset();  // nobody drives the loop any more
-  // Some programs end by _exit(), which waits for nobody.
+  // Some programs end by _exit(), which waits for no thread, so this waits.
   finish_file_work(kWritten);
   log::finish(kWritten);
 }
 
-// In order: nobody is left waiting for an acknowledgement of ours, then goodbye.
+// Leaves in order: first the acknowledgements for which other ranks wait, then the goodbye.
 void Context::leave() {
   const Nanoseconds linger =
       loop_->clock().now() + static_cast<Nanoseconds>(config_.linger_s * kSecond);
   progress::Loop::Lock lock(*loop_);
   if (aggregation_ != nullptr) aggregation_->leave();
   engine_->credit().acknowledge_all();
-  // Also until those are met who are to be told of an error, and until those have a connection who are
-  // about to: the goodbye is for them, too.
+  // The rank also waits for connections that are being made: those that it needs, such as to tell a
+  // rank of an error, and those that a peer may count as made. The goodbye is for these ranks, too.
   const auto is_connecting = [&] {
     return engine_->supervisor().is_connecting() || engine_->missing().is_accepting();
   };
   lock.drive_to_the_end([&] { return engine_->transfers().is_drained() && !is_connecting(); }, linger);
-  // What is to be sent to a rank that is still being connected needs longer.
+  // Transfers to a rank that is still being connected need longer.
   const Nanoseconds met = linger + static_cast<Nanoseconds>(3 * config_.probe_timeout_s * kSecond);
   const auto is_through = [&] { return engine_->transfers().is_drained() || !is_connecting(); };
   lock.drive_to_the_end(is_through, met);
@@ -60,7 +60,7 @@ void Context::leave() {
                          std::max(linger, std::min(met, loop_->clock().now() + kFarewell)));
   engine_->supervisor().stop();
   engine_->say_goodbye();
-  // Reading on for a moment spares the others a reset in place of our last words.
+  // This rank reads on for a moment: a reset could reach the others in place of its last frames.
   lock.drive_to_the_end([&] { return engine_->all_peers_left(); },
                          std::min(linger, loop_->clock().now() + kFarewell));
 }

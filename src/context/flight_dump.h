@@ -5,9 +5,10 @@
 //   Owner    a Context, which outlives it with its loop and diagnostics.
 //   Threads  the loop's progress lock held, for every member and for construction and destruction, except
 //            `write`, which waits for the disk and is for callers without a lock.
-//   Errors   what cannot be written is `invalid_argument` to who asked, and a warning in the log where
-//            nobody did; it never disturbs an operation. What nobody asked for is written by a thread for
-//            files (base/file.h): operations end first, and no disk holds up the loop.
+//   Errors   a dump that cannot be written is `invalid_argument` for a caller who asked for it,
+//            otherwise a warning in the log; it never disturbs an operation. The thread for files
+//            (base/file.h) writes the dumps after failures and signals: operations end first, and
+//            no disk delays the loop.
 // docs/debugging.md describes the format and what reads it.
 #pragma once
 
@@ -29,7 +30,7 @@ struct FlightOrigin {
   std::vector<std::string> rails;  // names
 };
 
-// The file of a rank for what `flight_dump` says; empty means the working directory.
+// The file of a rank's dump. `setting`: the option flight_dump; "" means the working directory.
 std::string flight_path(std::string_view setting, int rank);
 
 class FlightDump final : public progress::Pollable {
@@ -45,7 +46,8 @@ class FlightDump final : public progress::Pollable {
 
   // `reason`: "error", "signal" or "call".
   std::string json(std::string_view reason) const;
-  // What `json` gave, to `path`, or where the configuration says; the answer is the file's name.
+  // Writes `json`, the text of json(), to `path`; "": where the option flight_dump says. Returns
+  // the file's name.
   Result<std::string> write(const std::string& json, const std::string& path) const;
 
   // The signal came.

@@ -1,5 +1,4 @@
-// Who this process is to a job before it has met anybody: the host that it is on, and the secret that it
-// was given.
+// Identity: what a process knows before it has met other ranks: its host, and the job's secret.
 //
 // Contract: any thread; blocks for as long as small files take to read.
 #pragma once
@@ -15,7 +14,7 @@ namespace nezha::context {
 
 // The job's secret as configured (secret, secret_file), if there is one.
 Result<std::optional<wire::Secret>> configured_secret(const Config& config);
-// Equal for processes that share a network stack.
+// Names this host: equal for processes that share boot id, network namespace and host name.
 std::string host_identity();
 
 }  // namespace nezha::context

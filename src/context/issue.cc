@@ -7,8 +7,8 @@ namespace nezha::context {
 
 using progress::Loop;
 
-// The file's and the configured algorithm hold for the collectives and sizes that they fit, the file's
-// first; a caller's own choice is taken at its word.
+// A caller's own choice is taken as it is. Otherwise the algorithm of the user's file, then the
+// configured one, is taken for the collectives and sizes that it fits.
 Algorithm Communicator::choose(const engine::OpRequest& request, Algorithm asked) const {
   if (asked != Algorithm::automatic) return asked;
   const Config& config = context_->config();
@@ -75,14 +75,14 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
   if (work == nullptr && !own.is_done()) {  // another thread asked for the progress lock
     wait_or_abort(own);
   } else if (work_left && (started.is_done() || !options.will_wait)) {
-    // What still has to move while the caller computes is the background thread's.
+    // The background thread moves what is left while the caller computes.
     loop.kick();
   }
   return work == nullptr ? own.status() : Status::ok();
 }
 
-// Who waits for what has just been started drives at once, without giving the progress lock back in
-// between.
+// A caller that waits for the operation that it has just started drives at once, without giving the
+// progress lock back in between.
 template <class Done>
 void Communicator::stay(Loop::Lock& lock, Done done, bool blocks, const CallOptions& options) {
   if (!blocks && !options.will_wait) return;
@@ -95,7 +95,7 @@ void Communicator::stay(Loop::Lock& lock, Done done, bool blocks, const CallOpti
 template <class Done>
 bool Communicator::wait_for(Done done, Nanoseconds deadline) {
   if (done()) return true;
-  // Where another thread was the last to drive, that one looks after what is left.
+  // If another thread was the last to drive, that thread looks after the work that is left.
   bool work_left = false;
   Loop& loop = context_->loop();
   while (!done() && loop.clock().now() < deadline && !interrupted()) {

@@ -13,7 +13,7 @@ using transport::RailKind;
 
 namespace {
 
-// Of "ofi:mlx5_0" "ofi"; "" where none is named.
+// The kind that an entry of `rails` names: "ofi" for "ofi:mlx5_0"; "" where it names none.
 std::string kind_of(const std::string& entry) {
   const size_t colon = entry.find(':');
   if (colon == std::string::npos) return "";

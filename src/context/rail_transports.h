@@ -1,8 +1,8 @@
-// RailTransports: TCP, and what the rails of this rank need besides, as one Transport.
+// RailTransports: TCP and the other transports that the rails of this rank need, as one Transport.
 //
-// Contract: see transport/transport.h. Rails keep their place in the list of all rails: what a mechanism
-// says of its own first rail comes out as said of that rail. Errors: `peer_lost` when no rail of any kind
-// reaches a peer; `unsupported` for rails that this build cannot open.
+// Contract: see transport/transport.h. Each transport numbers its own rails from 0; its results are
+// translated, so that callers see the index of a rail in the list of all rails. Errors: `peer_lost`
+// when no rail of any kind reaches a peer; `unsupported` for rails that this build cannot open.
 #pragma once
 
 #include <memory>
@@ -25,18 +25,19 @@ class RailTransports final : public transport::Transport {
                                                     transport::ConnectionEvents& events,
                                                     transport::JoinEvents& joins) override;
 
-  // Where a mechanism's rails stand in the list of all: [rank][its index].
+  // The index of a rail in the list of all rails: [rank][index among the rails of one transport].
   using Places = std::vector<std::vector<int>>;
 
  private:
   struct Kind {
     std::string_view name;  // RailAddress::transport
-    bool everywhere = false;  // a rank has rails of it if any rank has
+    bool everywhere = false;  // every rank must have such rails if any rank has
     std::unique_ptr<transport::Transport> transport;
-    Places places;                                    // from connect or manage on
+    Places places;                                    // set by part_of
     bool in_use = false;
   };
-  // What is a mechanism's own in it. `invalid_argument` when some ranks have rails of it that all need.
+  // Returns `request` with only the rails of `kind`, and sets `places` and `in_use` of `kind`.
+  // Error: `invalid_argument` when only some ranks have such rails although `everywhere` is set.
   static Result<transport::MeshRequest> part_of(const transport::MeshRequest& request, Kind& kind);
 
   std::vector<Kind> kinds_;

@@ -1,8 +1,8 @@
 // Records: what ranks write into a store for each other, as bytes and back.
 //
-// Contract: pure, any thread. Whoever can write into the store chose the bytes: a record that is not
-// exactly one of ours, with every number in the range of its meaning, is refused as a whole, and reading
-// one never takes more memory than a few times its own size.
+// Contract: pure, any thread. The bytes may come from anybody who can write into the store: a
+// record that is not exactly one of ours, with every number in the range of its meaning, is refused
+// as a whole, and reading one never takes more memory than a few times its own size.
 #pragma once
 
 #include <cstdint>
@@ -17,47 +17,47 @@
 
 namespace nezha::context {
 
-// What a rank says of itself.
+// A rank's record of itself, with which it joins.
 struct JoinRecord {
   std::string nonce;
   std::string agreed;  // the configuration that must be equal everywhere
   transport::PeerAddress address;
-  std::string key = {};  // its public one (wire/key_pair.h); "" where a secret is configured
+  std::string key = {};  // the public key (wire/key_pair.h); "" where a secret is configured
 };
 std::string encode(const JoinRecord& record);
-// False when it is no such record, of this version.
+// False when `bytes` are no such record of this version.
 bool decode(std::string_view bytes, JoinRecord* record);
 
-// What rank 0 says to all. The records of all ranks follow in parts (welcome.h).
+// The head of rank 0's welcome to all ranks. The records of all ranks follow in parts (welcome.h).
 struct WelcomeRecord {
-  std::string session;              // its nonce: the prefix of this run's keys
+  std::string session;              // rank 0's nonce: the prefix of this run's keys
   uint64_t sequence = 0;
-  std::string agreed;               // rank 0's
+  std::string agreed;               // as in the JoinRecord of rank 0
   uint64_t parts = 1;
 };
 std::string encode(const WelcomeRecord& record);
 bool decode(std::string_view bytes, WelcomeRecord* record);
 
-// The records of consecutive ranks, and what each of them is told.
+// One part of a welcome: the records of consecutive ranks, and what each of them is told.
 struct WelcomePart {
   uint64_t first = 0;               // rank
   struct Entry {
     std::string joined;    // a JoinRecord, as bytes
-    std::string told = {};  // the job's secret, hidden from all others; "" where it is configured
+    std::string told = {};  // the job's secret, hidden from other ranks; "": none is handed out
   };
   std::vector<Entry> entries;
 };
 std::string encode(const WelcomePart& part);
 bool decode(std::string_view bytes, WelcomePart* part);
 
-// A record with the proof that a rank of the job wrote it, for this place (the job's name and the key):
-// with another record, place or secret the proof is wrong.
+// Returns `record` with a proof that a rank of the job wrote it, for this place (the job's name and
+// the key): with another record, place or secret the proof is wrong.
 WipedText seal(const wire::Secret& secret, std::string_view place, std::string_view record);
-// False when it is; `record` is then unchanged.
+// Checks the proof and takes it off. False when it is wrong; `record` is then unchanged.
 bool unseal(const wire::Secret& secret, std::string_view place, std::string_view sealed,
             WipedText* record);
 
-// How connecting went.
+// A rank's report on how connecting went.
 struct ReportRecord {
   Status outcome;
   std::vector<std::string> left_out;

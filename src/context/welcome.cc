@@ -6,10 +6,11 @@
 namespace nezha::context {
 namespace {
 
-// Leaves room for what a part says of itself and the proof behind it.
+// Leaves room in a value for a part's own numbers and for the proof that follows it.
 constexpr size_t kPartBytesMax = rendezvous::kValueBytesMax - 1024;
 
-// Of 20,000 ranks nearly all are configured alike, and say so in hundreds of bytes.
+// Takes `agreed` out of a record that has the same one. It is hundreds of bytes, and nearly all
+// ranks, be they 20,000, are configured alike.
 std::string without_agreed(const std::string& joined, const std::string& agreed) {
   JoinRecord record;
   if (!decode(joined, &record) || record.agreed != agreed) return joined;

@@ -1,8 +1,8 @@
-// Welcome: what rank 0 says to all ranks once they have joined. Its head is one value of the store, and
-// the records of all ranks are as many more as it takes, because a value has a largest size.
+// Welcome: what rank 0 says to all ranks once they have joined. Its head is one value of the store.
+// The records of all ranks follow in parts, one value each, because the size of a value is limited.
 //
-// Contract: pure, any thread. Whoever can write into the store chose the bytes: a part that is not the
-// next one of this welcome is refused.
+// Contract: pure, any thread. The bytes may come from anybody who can write into the store: a part
+// that is not the next one of this welcome is refused.
 #pragma once
 
 #include <string>
@@ -15,22 +15,23 @@ namespace nezha::context {
 
 struct Welcome {
   WelcomeRecord head;
-  // As in the parts, by rank; a JoinRecord is without `agreed` where equal to the head's.
+  // The entries of all parts, by rank. A JoinRecord has no `agreed` if it equals the head's.
   std::vector<WelcomePart::Entry> entries;
-  std::string bytes;  // all of it as it was said, which the secret of the connections covers
+  std::string bytes;  // as rank 0 wrote it; the secret of the connections is made from it
 };
 
-// Without the parts that follow. False when it is no head.
+// Begins a welcome with its head, without the parts that follow. False when `head` is none.
 bool begin(std::string_view head, Welcome* welcome);
-// "" when it was the next part of a welcome of `ranks` ranks; otherwise what is wrong with it.
+// Adds the next part of a welcome of `ranks` ranks. Returns "", or what is wrong with `bytes`.
 std::string add_part(std::string_view bytes, size_t ranks, Welcome* welcome);
-// What a rank said, whole. False when it is no JoinRecord.
+// Reads a rank's record, with the head's `agreed` if it has none. False when it is no JoinRecord.
 bool read_joined(const Welcome& welcome, size_t rank, JoinRecord* record);
 
-// The records of all ranks (JoinRecord) and what each is told, by rank, in parts which a store takes.
+// Encodes the entries of all ranks, in their order, as parts that fit into values of the store.
+// `agreed` is left out of the records that have the same.
 std::vector<std::string> parts_of(const std::vector<WelcomePart::Entry>& entries,
                                   const std::string& agreed);
-// Where a part is in the store; the first is 0.
+// The store's key for a part; parts are numbered from 0.
 std::string part_key(const WelcomeRecord& head, size_t part);
 
 }  // namespace nezha::context

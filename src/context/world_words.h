@@ -1,6 +1,6 @@
-// What rank 0 says of a job in the key "world": "4 8 <nonce> <mark> 17".
+// WorldWords: what rank 0 says of a job in the store's key "world": "4 8 <nonce> <mark> 17".
 //
-// Contract: pure; any thread. Whoever can write into the store chose the words that are read here.
+// Contract: pure; any thread. The words may come from anybody who can write into the store.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct WorldWords {
   std::string mark;
 };
 
-// The rank that says or reads them.
+// The rank that writes or reads the words.
 struct WorldMember {
   int rank = 0;
   int world_size = 1;
@@ -28,7 +28,7 @@ struct WorldMember {
 
 std::string world_words(const WorldMember& me, const std::string& nonce);
 WorldWords parse_world(std::string_view text);
-// Whether this rank fits into the job that rank 0 announced so. `store`: where, for the error.
+// Ok if this rank fits into the job that `world` announces. `store`: its name, for the error.
 Status check_world(std::string_view world, const WorldMember& me, const std::string& store);
 
 }  // namespace nezha::context

@@ -27,7 +27,7 @@ struct DeviceFilter {
   std::vector<FilterEntry> entries;
 
   bool has_includes() const;
-  // The first entry of that kind that matches; nullptr when none does.
+  // The first matching entry among those that exclude, or among the others; nullptr: none matches.
   const FilterEntry* find(bool exclude, std::string_view device,
                           const std::optional<IpPrefix>& address) const;
 };

@@ -83,8 +83,8 @@ std::string driver_of(const ControlSocket& socket, const std::string& device) {
   return {info.driver, ::strnlen(info.driver, sizeof(info.driver))};
 }
 
-// Of what these say nothing is true of the path: a constant of the driver, or a number from whoever made
-// the device.
+// The speed that these drivers report says nothing about the path: it is a constant of the driver,
+// or a number set by whoever created the device.
 bool invents_its_speed(std::string_view driver) { return driver == "veth" || driver == "tun"; }
 
 std::string sysfs_line(const std::string& device, const char* file) {

@@ -5,10 +5,11 @@
 namespace nezha::control {
 namespace {
 
-// A silence that lasted so many times the patience was a fault, and more patience would have made it
-// cost more.
+// A silence longer than this many times the patience was a fault of the connection: with more
+// patience it would have cost more.
 constexpr int kHardlyLonger = 3;
-// A connection that was cut off stammers at first, while the kernel sends again what was lost.
+// For this long after such a fault further silences do not raise the patience: the kernel still
+// sends lost data again, with pauses between.
 constexpr Nanoseconds kHealing = 2 * kSecond;
 
 }  // namespace

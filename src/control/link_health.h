@@ -38,7 +38,7 @@ class LinkHealth {
   Change judge(Nanoseconds now, Nanoseconds heard, Nanoseconds freshest, Nanoseconds expected_since);
   // A heartbeat on this connection, or a message about it, says whether the peer hears us on it.
   Change told(bool unheard, Nanoseconds now);
-  // A new connection stands in the place of this one.
+  // A new connection has replaced this one: only the patience is kept.
   void renew();
 
   bool is_suspect() const { return deaf_ || unheard_; }

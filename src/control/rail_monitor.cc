@@ -8,7 +8,8 @@ namespace {
 
 // Memory of the average: after 50 ms of busy time a change counts for 92 %.
 constexpr double kMemorySeconds = 20e-3;
-// A first piece counts for so much where it differs by more than bursts and late acknowledgements do.
+// The least weight of a busy period's first piece whose rate differs from the estimate by more than
+// kSurprise of it: by more than bursts and late acknowledgements explain.
 constexpr double kFirstPieceWeight = 0.5;
 constexpr double kSurprise = 0.5;
 // Keeps predictions finite for a rail that stands still.
@@ -49,8 +50,8 @@ bool RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogge
   return true;
 }
 
-// The rail ran dry: it was at least so fast. Without this a rail that is fast again would drain what it
-// gets to carry between two looks, and nobody would know.
+// The rail ran dry, so it was at least as fast as this piece. Without this a rail that is fast
+// again could drain all that it gets to carry between two calls, and its estimate would never rise.
 bool RailMonitor::raise(Nanoseconds now, uint64_t drained_total) {
   const Nanoseconds duration = now - piece_start_;
   const uint64_t bytes = drained_total - piece_bytes_;

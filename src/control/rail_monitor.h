@@ -28,21 +28,22 @@ class RailMonitor {
   // Calls whose time or count goes backwards start afresh. True when it learned something.
   bool sample(Nanoseconds now, uint64_t drained_total, bool backlogged);
 
-  // What single transfers show of the rail; counts as long as nothing was measured.
+  // Takes a rate that single transfers showed. The highest of them counts until one is measured.
   void suppose(double bytes_per_s);
 
   double rate_bytes_per_s() const { return rate_; }
   bool measured() const { return measured_; }
-  // The rate is more than nominal.
+  // False: the rate is still the nominal one.
   bool known() const { return measured_ || supposed_; }
 
  private:
   void fold(Nanoseconds duration, uint64_t bytes);
   bool raise(Nanoseconds now, uint64_t drained_total);
 
-  // The first piece after an idle gap may contain a saved-up burst: it is believed up to this factor,
-  // and half; a surprise that repeats itself up to twice as much, and so on. Busy periods that are all
-  // shorter than one piece still move the estimate, however wrong it is.
+  // The first piece after an idle gap may contain a saved-up burst: its rate counts as at most this
+  // factor times the estimate, which moves at least half of the way to it. Each further first piece
+  // in a row that exceeds this limit doubles the factor. So busy periods that are all shorter than
+  // one piece still move the estimate, however wrong it is.
   static constexpr double kFirstPieceRaise = 1.5;
 
   double rate_;

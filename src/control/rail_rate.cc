@@ -5,7 +5,8 @@
 namespace nezha::control {
 namespace {
 
-// Some operations, and well below the second in which a rail has to find its share again.
+// A peer counts if its rate was learned at most this long before the newest one: several
+// operations, and well below the second in which a rail has to find its share again.
 constexpr Nanoseconds kLately = 200 * kMillisecond;
 
 template <class Counts>

@@ -13,13 +13,13 @@
 namespace nezha::control {
 namespace {
 
-// What the filter and the device's nature say about one address.
+// Whether one address may be a rail, by the filter and by the nature of its device.
 struct Verdict {
   std::optional<IpPrefix> ip;
   const FilterEntry* named_by = nullptr;
   bool missing = false;
   std::string reason;  // empty: usable
-  bool loopback_in_reserve = false;  // for when nothing else is usable
+  bool loopback_in_reserve = false;  // used if nothing else is usable
   bool unnamed_link_local = false;   // serves only beside a better address of the same device
 };
 
@@ -71,7 +71,7 @@ bool stands_alone(const RailChoice& choice, const Verdict& verdict) {
          verdict.ip->is_loopback_v4();
 }
 
-// 127.x addresses that the filter names in full but no interface lists.
+// Adds 127.x addresses that the filter names in full but no interface lists.
 void add_invented_loopbacks(const DeviceFilter& filter, std::vector<RailChoice>& choices) {
   const auto lo = std::find_if(choices.begin(), choices.end(), [](const RailChoice& choice) {
     return choice.device.loopback && choice.device.up && choice.device.family == AF_INET;
@@ -93,7 +93,7 @@ void add_invented_loopbacks(const DeviceFilter& filter, std::vector<RailChoice>&
   }
 }
 
-// Devices that the filter names exactly and this host has not.
+// Adds devices that the filter names exactly and this host does not have.
 void add_absent_devices(const DeviceFilter& filter, std::vector<RailChoice>& choices) {
   for (const FilterEntry& entry : filter.entries) {
     if (entry.exclude || entry.network || !entry.exact) continue;

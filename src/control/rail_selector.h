@@ -36,7 +36,7 @@ struct RailChoice {
   bool missing = false;      // named, and without an address: a rail when it has one
   std::string reason;        // why not; empty when usable
   bool second = false;       // not usable: its device's rail is offered with this address, too
-  std::string other_address = {};  // of a usable one, the address of its `second`, of the other family
+  std::string other_address = {};  // of a usable rail: its `second` address, of the other family
   int other_prefix_length = 0;
 };
 
@@ -51,17 +51,17 @@ Result<std::vector<Device>> list_devices();
 // Without an including entry every real device is selected: not bridges of container and machine
 // managers, not a device that only has a link-local address (management controllers, unconfigured
 // ports), and loopback only when there is nothing else. Naming a device overrides these three.
-// One rail per device: IPv4 before IPv6, global before link-local. An address of the other family that is
-// global, too, is the rail's second one, for hosts that have that family alone (not of the loopback);
-// further addresses are listed with the reason. At most kRailsMax rails.
+// One rail per device: IPv4 before IPv6, global before link-local. If both are global, an address
+// of the other family is the rail's second one, for hosts that have only that family (except on the
+// loopback); further addresses are listed with the reason. At most kRailsMax rails.
 //
 // Several 127.x addresses named by address or CIDR are separate rails (the unprivileged lab), also
 // when the interface only lists 127.0.0.1/8: Linux lets any 127.x be bound. Such an invented device
 // is called after the loopback and has prefix length 16, so that 127.1.* and 127.2.* are two
 // networks.
 //
-// A device that is named (not one of an address or a block) and has no address is missing, and so is one
-// that is named exactly and is not there.
+// A device that the filter names (not by an address or a block) and that has no address is
+// `missing`, and so is one that the filter names exactly and that this host does not have.
 //
 // `invalid_argument` when the filter cannot be parsed; an empty selection is not an error here, the
 // caller names what was left out.

@@ -1,10 +1,10 @@
 // Redial: when a lost connection is tried again, and how long one attempt may take.
 //
 // Contract: pure; owned by the loop. Attempts never end while the job lives, and their distance stays
-// about a third of a second, so that a rail is back within a second of its cable however long it was
-// gone; an attempt costs one packet. Connections that keep coming back in vain are different: each costs
-// the operations a stall and carries next to nothing, so the next attempt waits longer, up to ten
-// seconds. That penalty fades with a half-life of a minute of honest life.
+// about a third of a second, so that a rail is used within a second after its link is up again,
+// however long it was gone; an attempt costs one packet. Connections that keep coming back in vain
+// are different: each costs the operations a stall and carries next to nothing, so the next attempt
+// waits longer, up to ten seconds. That penalty halves with every minute that a connection lives.
 #pragma once
 
 #include "base/clock.h"
@@ -13,15 +13,16 @@ namespace nezha::control {
 
 class Redial {
  public:
-  // `in_vain`: dead of a long silence, or silent before it carried anything. (A short one may cost a
-  // connection that works: what is being written cannot be taken back alone.) `spread` in [0, 1) keeps
-  // ranks that lost the same switch from dialling at once.
+  // `in_vain`: the connection ended after a long silence, or fell silent before it carried
+  // anything. (A short silence may end a connection that works: a frame that is being written
+  // cannot be taken back without ending the connection.) `spread` in [0, 1) keeps ranks that lost
+  // the same switch from dialling at once.
   void lost(Nanoseconds now, bool in_vain, double spread);
   void joined(Nanoseconds now);
   // The device has its carrier again.
   void hurry(Nanoseconds now);
   void begin(Nanoseconds now);
-  // `answered`: somebody accepted, and the test did not end in time.
+  // `answered`: the connection was accepted, and the test of the rail did not end in time.
   void failed(Nanoseconds now, bool answered);
 
   bool is_due(Nanoseconds now) const { return !under_way_ && now >= next_at_; }

@@ -13,16 +13,16 @@ constexpr uint32_t kFirstTrials = 3;    // at most, where samples are long in co
 constexpr uint64_t kPatience = 16;      // transfers in which a trial's samples may still come
 constexpr double kHopeless = 2;         // times as slow as another rail
 constexpr double kSuspicious = 2;       // times as long as usual: timed again at once
-// The shortest take a processor's time more than a rail's: what one takes varies by several times with
-// the ranks that run beside it, for hundreds of transfers in a row. Rails are compared by times that were
-// taken in turns, each of one transfer in so many. (Longer ones can keep a slow rail busy, which only
-// times in use show.)
+// The shortest transfers take a processor's time more than a rail's: their times vary by several
+// times with the ranks that run beside them, for hundreds of transfers in a row. So rails are
+// compared by times taken in turns, each of one transfer in kSpread. (Longer transfers can keep a
+// slow rail busy, which only times in use show.)
 constexpr uint64_t kSpread = 4;
 constexpr double kFarSlower = 8;        // times: more than processors do
 constexpr double kFarFaster = 0.5;      // times
 constexpr uint64_t kApproval = 64;      // transfers in which a rail shows that its trial was no accident
 constexpr int kRarestTrials = 8;        // powers of two
-constexpr uint32_t kSettling = 4;       // trials of the shortest that come ever later
+constexpr uint32_t kSettling = 4;       // trials for the shortest transfers that come ever later
 constexpr int kUnlikely = 2;            // powers of two, while no time speaks for the other rail
 constexpr uint32_t kPutOffMost = 16;    // transfers
 
@@ -33,14 +33,15 @@ TransferTimes::TransferTimes(uint32_t rails) : classes_(kClasses) {
   for (size_t size = 0; size < class_of(kShortest); ++size) classes_[size].shortest = true;
 }
 
-// Of the shortest, one that passed a full token bucket says nothing.
+// The median for the shortest transfers: one that passed a full token bucket says nothing.
 double TransferTimes::Class::seconds(const Rail& rail) const {
   return shortest ? rail.middle_s : rail.shortest_s;
 }
 
-// What another rail must take of the time of one in use. On rails that are alike the shortest transfers
-// do best where all ranks use one: what comes back on a connection tells its kernel that what went out
-// has arrived, which needs a packet of its own otherwise; and there is one socket to look at.
+// Another rail replaces the one in use if it takes at most this part of that one's time. On rails
+// that are alike the shortest transfers do best where all ranks use the same rail: data that comes
+// back on a connection tells the kernel that the data sent on it has arrived, which otherwise needs
+// a packet of its own; and there is only one socket to poll.
 double TransferTimes::Class::worth_changing() const {
   return shortest ? 0.75 : 0.95;
 }
@@ -49,7 +50,7 @@ uint32_t TransferTimes::Class::samples() const { return shortest ? kSamples : kS
 
 uint32_t TransferTimes::Class::enough() const { return shortest ? kSamples - 2 : 2; }
 
-// The first trial ends soon: a rail may be slower by far.
+// A rail's first trial is not spread, so that it ends soon: the rail may be far slower.
 bool TransferTimes::Class::is_spread(const Rail& rail) const { return shortest && rail.trials > 1; }
 
 uint32_t TransferTimes::Class::trial(const Rail& rail) const {
@@ -94,9 +95,9 @@ TransferTimes::Choice TransferTimes::next(uint32_t bytes, std::span<const double
   for (size_t rail = 0; rail < waits.size(); ++rail) {
     if (waits[rail] < 0) continue;
     const bool is_taken = static_cast<int>(rail) == at.taken;
-    // What is not known is not better than what is.
+    // A rail without known times must not look better than one with known times.
     double own_s = at.rails[rail].is_known() ? at.rails[rail].shortest_s : 1;
-    if (at.shortest && at.taken >= 0) {  // of another time, and not comparable
+    if (at.shortest && at.taken >= 0) {  // measured at another time, so not comparable
       own_s = std::max(own_s, at.rails[static_cast<size_t>(at.taken)].shortest_s);
     }
     const double total_s = waits[rail] + own_s * (is_taken ? at.worth_changing() : 1);
@@ -128,7 +129,8 @@ int TransferTimes::rail_to_try(Class& at, std::span<const double> wait_s) {
       const Rail& each = at.rails[rail];
       if (wait_s[rail] < 0 || each.count >= at.enough() || each.trials >= kFirstTrials) continue;
       if (at.shortest && static_cast<int>(rail) == at.taken) continue;  // timed with the others
-      // Of a slow rail the other one may have taken over the rest of the trial.
+      // A far slower rail is not tried again for its missing samples: another rail may have taken
+      // over the rest of its trial.
       if (each.trials > 0 && is_hopeless(at, each)) continue;
       at.met = false;
       const bool may_come = at.transfers - each.tried_at < kPatience;  // its samples
@@ -172,17 +174,18 @@ uint64_t TransferTimes::transfers_apart(const Class& at, const Rail& rail) {
   const double ratio = are_known ? at.seconds(rail) / at.seconds(taken) : 1;
   int rareness = ratio > 1 ? std::ilogb(ratio) + 1 : 0;
   const bool is_later = &rail > &taken;
-  // What the first trials of both said of the shortest, at the start of a job, is to be confirmed soon.
+  // For the shortest transfers the result of both rails' first trials, at the start of a job, is to
+  // be confirmed soon.
   const bool is_doubtful = is_later ? ratio < kFarFaster : !is_hopeless(at, rail);
   if (at.shortest && rail.trials == 1 && is_doubtful) return kTurn;
   if (at.shortest && is_later) rareness += static_cast<int>(std::min(rail.trials, kSettling));
-  // While it is compared, every operation waits for one of its transfers.
+  // While a rail is compared, every operation waits for one of its transfers.
   if (at.shortest && is_later && ratio > at.worth_changing()) rareness += kUnlikely;
   rareness = std::min(rareness + static_cast<int>(rail.doubts), kRarestTrials);
   return uint64_t{at.trial(rail)} * 100 << rareness;
 }
 
-// The fastest rail by what is known; of the shortest transfers' the first one that is not far slower.
+// The fastest known rail; for the shortest transfers the first rail that is not far slower than it.
 int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
   double best_s = 0;
   const auto is_known = [&](size_t rail) { return wait_s[rail] >= 0 && at.rails[rail].is_known(); };
@@ -198,19 +201,20 @@ int TransferTimes::best_rail(const Class& at, std::span<const double> wait_s) {
   return -1;
 }
 
-// For the shortest: of the rail that is taken and the one tried beside it, once all times are there.
+// Returns, for the shortest transfers, the better of the rail that is taken and the rail tried
+// beside it, once the times of both are there.
 int TransferTimes::better_of_trial(Class& at) {
   if (at.compared < 0 || at.transfers < at.compare_at) return at.taken;
   const int compared = std::exchange(at.compared, -1);
   const Rail& taken = at.rails[static_cast<size_t>(at.taken)];
   const Rail& tried = at.rails[static_cast<size_t>(compared)];
   if (std::min(taken.count, tried.count) < at.enough()) return at.taken;
-  // Of rails that are alike the first one is taken.
+  // If both rails are alike the first one is taken.
   const double worth = compared < at.taken ? 1 / at.worth_changing() : at.worth_changing();
   return at.seconds(tried) <= worth * at.seconds(taken) ? compared : at.taken;
 }
 
-// A rail that is taken has to show again what it showed when it was tried.
+// A rail that is newly taken for longer transfers has to confirm the times that its trial showed.
 void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
   const bool had = at.taken >= 0 && wait_s[static_cast<size_t>(at.taken)] >= 0;
   const int best = had && at.shortest ? better_of_trial(at) : best_rail(at, wait_s);
@@ -237,7 +241,7 @@ void TransferTimes::took(int rail, uint32_t bytes, double seconds) {
     if (!at.shortest) at.timings_left = std::max(at.timings_left, kTrial);
     at.suspected |= at.shortest && seconds > kFarSlower * each.shortest_s;
   }
-  // Those that do not count stand for the rail until one does.
+  // Samples that do not count stand for the rail until one counts.
   if (++each.arrived <= kUncounted + 1) each.count = 0;
   const uint32_t kept = at.samples();
   each.samples[each.count++ % kept] = static_cast<float>(seconds);

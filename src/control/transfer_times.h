@@ -9,11 +9,11 @@
 // too.
 //
 // A rail is judged by the shortest of its latest times: whatever else delays a transfer only adds to
-// it. Below kShortest a rail is changed only for one whose times, taken in turns with its own, are
-// shorter by a quarter, in the middle: the shortest may have passed through a full token bucket. The
-// first times of a trial do not count where there are others: a token bucket that is full after a pause
-// makes a slow rail look like a fast one. What is taken is timed while no other short transfer is in its
-// way (port_clock.h).
+// it. Below kShortest a rail is left only for one whose median time, taken in turns with its own,
+// is shorter by a quarter: the transfer with the shortest time may have passed through a full token
+// bucket. The first times of a trial do not count where there are others: a token bucket that is
+// full after a pause makes a slow rail look like a fast one. The rail in use is timed while no
+// other short transfer is in the way (port_clock.h).
 //
 // Contract: pure; owned by whoever owns the peer's connections. Sizes are told apart by powers of
 // two. All memory is taken at the beginning.
@@ -31,35 +31,38 @@ namespace nezha::control {
 
 class TransferTimes {
  public:
-  // Longer transfers are what rates are learned from.
+  // Rates are learned from longer transfers.
   static constexpr uint32_t kBytesMax = kUndividedBytesMax;
   static constexpr uint32_t kShortest = 1024;  // a power of two; below, the wire takes little of the time
-  // What is timed needs an acknowledgement of its own, which the shortest feel.
+  // One transfer in so many is timed. It needs an acknowledgement of its own, which delays the
+  // shortest transfers noticeably.
   static constexpr uint64_t time_every(uint32_t bytes) { return bytes < kShortest ? 512 : 16; }
 
   struct Choice {
     int rail = -1;       // -1: none may carry it
-    bool timed = false;  // the time that it takes is wanted
+    bool timed = false;  // its time is to be passed to took()
   };
 
   explicit TransferTimes(uint32_t rails);
 
-  // For the next transfer of `bytes`. `wait_s`: by rail, for how long other work would hold it up there;
-  // negative: that rail may not carry it. `free`: rails (bit set) on which it would have to wait for no
-  // other short transfer; on another one it is timed only where that happens again and again.
+  // The rail for the next transfer of `bytes`. `wait_s`: by rail, for how long other work would
+  // hold the transfer up there; negative: that rail may not carry it. `free`: rails (bit set) on
+  // which it would wait for no other short transfer; on another rail its timing is put off, a
+  // limited number of times.
   Choice next(uint32_t bytes, std::span<const double> wait_s, uint32_t free);
   // The rail that next() would take if nothing else waited there and it may carry the transfer: most of
-  // the shortest are neither timed nor tried elsewhere. -1: ask next(). Who takes it says so by passed().
+  // the shortest transfers are neither timed nor tried on another rail. -1: ask next(). A caller
+  // that uses this rail calls passed().
   int settled(uint32_t bytes) const;
   void passed(uint32_t bytes) { ++classes_[class_of(bytes)].transfers; }
   void took(int rail, uint32_t bytes, double seconds);
-  // What a transfer takes on that rail; 0: not known.
+  // Seconds that a transfer is expected to take on that rail; 0: not known.
   double expected_s(int rail, uint32_t bytes) const;
 
  private:
   static constexpr size_t kClasses = std::bit_width(kBytesMax) + 1;  // of 0 bytes, 1, 2 to 3, ...
   static constexpr uint32_t kTrial = 4;   // transfers
-  static constexpr uint32_t kUncounted = 2;  // of these, the first
+  static constexpr uint32_t kUncounted = 2;  // the first of these, which do not count
   static constexpr uint32_t kSamples = 8;
 
   struct Rail {
@@ -69,7 +72,7 @@ class TransferTimes {
     uint32_t count = 0;
     uint32_t arrived = 0;   // samples since the trial began
     uint32_t trials = 0;
-    uint32_t doubts = 0;    // how often it did not keep in use what a trial had promised
+    uint32_t doubts = 0;    // how often it was slower in use than a trial had promised
     uint64_t tried_at = 0;  // which transfer
 
     bool is_known() const { return count > 0; }
@@ -89,11 +92,11 @@ class TransferTimes {
     bool met = false;           // no rail waited for its first trials when that was last looked at
     std::vector<Rail> rails;
 
-    double seconds(const Rail& rail) const;  // by which rails are compared, of one that is known
+    double seconds(const Rail& rail) const;  // by which rails are compared; the rail must be known
     double worth_changing() const;
-    uint32_t samples() const;  // the latest, of which the shortest counts
-    uint32_t enough() const;   // of them, to know a rail
-    uint32_t trial(const Rail& rail) const;  // transfers
+    uint32_t samples() const;  // how many of the latest count
+    uint32_t enough() const;   // samples that are enough to know a rail
+    uint32_t trial(const Rail& rail) const;  // its length in transfers
     bool is_spread(const Rail& rail) const;  // its trial is among transfers on the rail that is taken
   };
 

@@ -10,10 +10,10 @@
 
 namespace nezha::engine {
 
-// Whose a landing is (transport::Landing::kind): an Activity, or an EarlyFrame.
+// The type of a landing's owner (transport::Landing::kind): Activity or EarlyFrame.
 enum LandingKind : uint32_t { kActivityLanding = 1, kEarlyLanding = 2 };
 
-// Of a frame that breaks the protocol.
+// The landing of a frame that breaks the protocol.
 inline constexpr transport::Landing kRefused = {.refused = true};
 
 class Activity {
@@ -23,7 +23,7 @@ class Activity {
   virtual void released(transport::WorkRequest& request) = 0;
   // The payload of a landing that we gave out is complete.
   virtual void landed(const wire::FrameHeader& header, const transport::Landing& landing) = 0;
-  // The connection died in mid-landing: the transfer will come again.
+  // The connection died in the middle of a landing: the transfer will come again.
   virtual void landing_lost(const transport::Landing& landing) = 0;
 };
 

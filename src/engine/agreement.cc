@@ -13,7 +13,7 @@ Agreement::Agreement(int self, int members, bool majority)
 
 bool Agreement::begin(uint64_t generation) {
   const uint64_t next = std::max(generation, least_);
-  // The others are past that one without a word of this member.
+  // The others are past generation `next`, for which this member has stated no wish.
   if (own_.ballot.generation < next && next < known_.generation) {
     least_ = std::max(next + 1, known_.generation - std::min(known_.generation, kBehindMax));
     return false;
@@ -46,14 +46,15 @@ bool Agreement::is_statement(const Statement& said, int from) const {
 
 bool Agreement::heard(const Statement& said, int from) {
   if (!is_statement(said, from)) return false;
-  if (known_.dead.has(from)) return true;  // what the dead say holds up the living
+  if (known_.dead.has(from)) return true;  // ignored: a member counted dead has no vote
   if (said.ballot.dead.has(self_)) {
     excluded_ = true;
     return true;
   }
   exited_.add(said.exited);
   base_.add(said.base);
-  // Where somebody died, the later group is the better answer.
+  // Nobody died, so the group that the others have is this member's, too. Where somebody died, the
+  // later group is the better answer.
   if (open_ && said.ballot.generation > own_.ballot.generation && said.ballot.dead == own_.ballot.dead &&
       own_.ballot.dead == dead_before_ &&
       has_quorum(MemberSet::all(size()).without(own_.ballot.dead), base_)) {
@@ -107,7 +108,7 @@ void Agreement::note_stage(const Statement& said, int from) {
   if (said.ballot.generation < known_.generation) return;
   Stage& stage = stages_[static_cast<size_t>(from)];
   const Stage now = said.ballot == known_ ? said.stage : std::min(said.stage, Stage::ready);
-  if (now < stage) return;  // it came late
+  if (now < stage) return;  // an older statement, which came late
   stage = now;
   if (said.unheard.is_empty()) {
     unheard_.erase(from);
@@ -126,7 +127,7 @@ bool Agreement::has_quorum(const MemberSet& members, const MemberSet& base) cons
   return twice > voters.count() || (twice == voters.count() && members.has(voters.lowest()));
 }
 
-// Without a quorum those count for nothing that nobody on this side of the network reaches.
+// Without `majority_`, members that nobody on this side of a partition reaches are no candidates.
 MemberSet Agreement::candidates() const {
   MemberSet candidates = MemberSet::all(size()).without(known_.dead);
   if (majority_) return candidates;
@@ -178,7 +179,8 @@ void Agreement::state(Stage stage, const MemberSet& unheard) {
   news_ = true;
 }
 
-// Where one of them may have decided what this member voted for, its next statement says so.
+// One of `members` may have decided on the ballot that this member voted for, which makes the
+// quorum smaller: its next statement says so (`base`).
 bool Agreement::may_have_a_quorum(const MemberSet& members) {
   if (has_quorum(members, base_)) return true;
   if (!members.has(self_) || !has_quorum(members, known_.dead)) return false;

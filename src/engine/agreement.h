@@ -1,4 +1,4 @@
-// Agreement: which members of a communicator go on together, as its survivors come to say with one voice.
+// Agreement: the survivors of a communicator agree on which of its members go on together.
 //
 // Contract: a pure state machine, one on each member; any thread. Members are numbered as in the
 // lineage: the communicator that was never shrunk, from which all others of the agreement descend.
@@ -6,26 +6,26 @@
 // Every member that wants a new group states its ballot, which is the dead that it knows of and the
 // generation of the group, and its row: the members that it lost. That a member has ended is a fact,
 // and everybody who hears of it counts it among the dead. A member that was only lost may be alive and
-// have lost others, so nobody is dead for having been lost by one member. Each member looks for the
-// largest set that has no broken pair (broken_pairs.h). When the members of this set have stated that
-// they heard each other since they began, those in it vote: all others are dead. A member has decided
-// when every member alive in its ballot has voted for exactly that ballot. Ballots only grow (union,
-// maximum):
+// have lost others, so a loss by one member makes nobody dead. Each member looks for the largest
+// set that has no broken pair (broken_pairs.h). When the members of this set have stated that they
+// heard each other since they began, they vote for the ballot in which all others are dead. A
+// member has decided when every member alive in its ballot has voted for exactly that ballot.
+// Ballots only grow (union, maximum):
 //
 //   a member dies meanwhile        a member that has not decided yet goes on with a larger ballot; one
-//                                  that has hears it, gives its smaller group up, wants the next
+//                                  that has decided hears of it, gives its group up, wants the next
 //   frames are lost, doubled,      statements only grow, and saying them again changes nothing: a member
 //   late                           that waits asks again
 //   a member was left out          it hears that it is among the dead: excluded, for good
 //   nobody of the largest set can  it is refused, because nobody will tell it
 //   be heard by a member
 //   a pair of a ballot breaks      a member that voted for it cannot know whether another has decided,
-//   after votes for it             which makes the quorum smaller: it wants the next generation, and who
-//                                  hears that gives the ballot up or states it as its `base`
-//   a member wants the group after it has that one, so where nobody died those who still wait get that
-//   the one that others wait for   one, too: a call each. It is over at once
-//   a member wants nobody to have  those who wait for that group hear it; those who did not want it yet
-//   the group others wait for      are told so when they do: a call each, here, too
+//   after votes for it             which makes the quorum smaller. It wants the next generation;
+//                                  one that hears this gives the ballot up or states it as `base`
+//   a member wants the group after it has the one that others wait for. If nobody died, they get
+//   the one that others wait for   that one, too, each for one call, and it is over at once
+//   a member wants nobody to have  members that wait for that group hear it; members that did not
+//   the group others wait for      want it yet are told when they do. One call of each ends
 //
 // The largest set is the same for all voters. A voter knows every broken pair of its set's members, so
 // the set has no broken pair at all, and it takes pairs that it has not heard of for whole, so no
@@ -74,7 +74,7 @@ struct Statement {
 
   Ballot ballot;
   Stage stage = Stage::silent;
-  MemberSet exited;   // of the dead, those that are known to have ended
+  MemberSet exited;   // those of the dead that are known to have ended
   MemberSet base;     // the dead of the last group that was decided
   MemberSet row;      // the members that it lost
   MemberSet unheard;  // from `ready` on: those that it neither lost nor heard
@@ -85,24 +85,25 @@ class Agreement {
   // Without `majority` every part of a partitioned network goes on.
   Agreement(int self, int members, bool majority);
 
-  // Its member wants a group, of `generation` at least. False: another member wanted nobody to have
-  // that one, so this wish is over; the next is for a later one.
+  // This member wants a group, of `generation` at least. False: another member wanted nobody to
+  // have the group of that generation, so this wish is over; the next is for a later one.
   bool begin(uint64_t generation);
-  // It does not wait any longer. What it said stays said: the others may decide on it.
+  // This member waits no longer. Its statements stay valid: the others may decide on them.
   void give_up() { open_ = false; }
-  // It has the group it wanted, or wants nobody to get it: its next wish is for a later one.
+  // This member has the group that it wanted, or wants nobody to get it: its next wish is for a
+  // later generation.
   void close();
 
-  // False: no honest member says this; it was ignored.
+  // False: no honest member states this; it was ignored.
   bool heard(const Statement& said, int from);
-  // Another member wants nobody to have the group of this generation. True when this ends what its own
-  // member waits for.
+  // Another member wants nobody to have the group of this generation. True: that ends the wish of
+  // this member.
   bool heard_abort(const Statement& said, int from);
-  // Something came from this member.
+  // Some frame came from that member, which need not be a statement.
   void heard_of(int member);
-  // `exited`: it has ended; otherwise nothing is known but that nothing comes from it.
+  // `exited`: that member has ended; otherwise all that is known is that nothing comes from it.
   void lost(int member, bool exited);
-  // Works out what its member has to say now, and whether it has decided.
+  // Works out what this member has to state now, and whether it has decided.
   void update();
 
   bool is_open() const { return open_; }
@@ -111,34 +112,38 @@ class Agreement {
   bool is_decided() const { return open_ && !excluded_ && (overtaken_ || decided_); }
   // No group will have this member: it and those that it reaches have no quorum.
   bool is_refused() const { return open_ && !excluded_ && refused_; }
-  // Whether `own()` is to be told to everybody; false the next time.
+  // Whether `own()` is news that everybody is to be told; false when asked again.
   bool take_news();
-  // What this member said last; generation 0: nothing yet.
+  // The last statement of this member; generation 0: it has made none.
   const Statement& own() const { return own_; }
-  // What it knows, said or not. Groups of an earlier generation, or with a dead member, are over.
+  // The ballot that this member knows of, stated or not. Groups of an earlier generation, or with a
+  // dead member, are over.
   const Ballot& known() const { return known_; }
-  // So are groups with a broken pair.
+  // Groups with a broken pair are over, too.
   const BrokenPairs& pairs() const { return pairs_; }
-  // Those alive in `own()`, in order.
+  // The members that are alive in `own()`, ascending.
   std::vector<int> alive() const;
-  // The others among them that have not voted for it, and those of the latter from which nothing came.
+  // missing: the other members alive in `own()` that have not voted for its ballot. silent: those
+  // of them that have stated nothing and that this member has not lost.
   std::vector<int> missing() const;
   std::vector<int> silent() const;
-  // Whether something has yet to come from this member since this one began.
+  // Whether this member, since its wish began, has not heard from that one, which it counts alive.
   bool needs_to_hear(int member) const;
-  // The number of members of which a quorum is taken, and how many at most could go on with this one.
+  // voters: the number of members of which a quorum is taken. within_reach: how many members at
+  // most could go on with this one.
   int voters() const { return size() - base_.count(); }
   int within_reach() const;
   int self() const { return self_; }
   int size() const { return static_cast<int>(stages_.size()); }
 
  private:
-  // No honest member gets there.
+  // No honest member reaches a higher generation.
   static constexpr uint64_t kGenerationMax = uint64_t{1} << 62;
-  // So many wishes are told one by one that they are over; a member that says more holds nobody up.
+  // About so many wishes in a row can end in begin() because the others are past them, whatever
+  // generation a peer states.
   static constexpr uint64_t kBehindMax = 16;
 
-  // Of an honest member, that is alive.
+  // Whether an honest member that is alive can have stated this.
   bool is_statement(const Statement& said, int from) const;
   void raise(const Ballot& ballot);
   void note_stage(const Statement& said, int from);
@@ -147,7 +152,7 @@ class Agreement {
   MemberSet candidates() const;
   MemberSet unheard() const;
   void state(Stage stage, const MemberSet& unheard);
-  // All but its own member, which it asks for itself.
+  // Whether all of `members` except this one have come as far as `stage`.
   bool have_all_reached(Stage stage, const MemberSet& members) const;
   bool has_heard_each_other(const MemberSet& members) const;
 
@@ -158,9 +163,9 @@ class Agreement {
   bool news_ = false;
   bool decided_ = false;       // by votes
   bool refused_ = false;
-  bool overtaken_ = false;     // another member, past `own()`, wants the group after that
-  uint64_t least_ = 1;         // the generation of the next group
-  MemberSet dead_before_;      // in what this member had said before it began
+  bool overtaken_ = false;     // another member has the group of `own()` and wants the next one
+  uint64_t least_ = 1;         // the lowest generation of the next wish
+  MemberSet dead_before_;      // the dead that this member had stated before its wish began
   MemberSet exited_;
   MemberSet base_;
   BrokenPairs pairs_;
@@ -168,8 +173,8 @@ class Agreement {
   Statement own_;
   Ballot known_;
   std::vector<Stage> stages_;         // by member: how far it has come with `known_`
-  std::map<int, MemberSet> unheard_;  // by those who are ready and have not heard everybody
-  std::vector<bool> heard_;           // by member: since this one began
+  std::map<int, MemberSet> unheard_;  // by member that is ready: those not heard by it, if any
+  std::vector<bool> heard_;           // by member: whether it was heard since this one's wish began
 };
 
 }  // namespace nezha::engine

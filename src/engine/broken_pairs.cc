@@ -54,7 +54,7 @@ BrokenPairs::Pair BrokenPairs::first_within(const MemberSet& members) const {
   return found;
 }
 
-// Members with the same row that are in the same ones of `rows`.
+// Puts members that have the same row, and are in the same ones of `rows`, into one class.
 std::vector<BrokenPairs::Class> BrokenPairs::classes(const MemberSet& broken,
                                                      const std::vector<bool>& rows) const {
   std::vector<Class> all;
@@ -122,7 +122,7 @@ struct BrokenPairs::Search {
   }
 
   std::vector<int> leave_out_the_worst(std::vector<int> left) const {
-    std::vector<int> pairs(all.size());  // of each member of the class
+    std::vector<int> pairs(all.size());  // by class: broken pairs of each of its members
     for (const int each : left) {
       for (const int other : left) {
         if (is_broken(each, other)) pairs[static_cast<size_t>(each)] += size_of(other);

@@ -23,11 +23,11 @@ class BrokenPairs {
  public:
   explicit BrokenPairs(int members) : row_of_(static_cast<size_t>(members)), members_(members) {}
 
-  // More that a member lost; true when this is news.
+  // The member lost these, too; true when that is news.
   bool add(int member, const MemberSet& lost);
   // The members that this one lost.
   MemberSet row(int member) const;
-  // A broken pair among these; -1: there is none.
+  // A broken pair; -1: there is none.
   struct Pair {
     int one = -1;
     int other = -1;

@@ -2,9 +2,9 @@
 //
 // Contract: one owner (an engine), progress lock held. Sizes are rounded up to a power of two; a
 // buffer that was given back is handed out again, so after warm-up the data path does not allocate.
-// `take` returns an empty buffer when the system has no memory, or the pool as much as it may: the
-// caller fails its operation with `exhausted`. What is kept for later is given back to the system
-// before a limit refuses.
+// `take` returns an empty buffer when the system has no memory, or the pool would exceed its limit:
+// the caller fails its operation with `exhausted`. Buffers kept for later are given back to the
+// system before the limit refuses anything.
 #pragma once
 
 #include <algorithm>
@@ -34,18 +34,18 @@ class BufferPool {
   Buffer take(size_t bytes);
   void give(Buffer buffer);
 
-  // At most so many bytes, buffers and charges together.
+  // The pool may hold at most so many bytes, buffers and charges together.
   void set_limit(uint64_t bytes) { limit_ = bytes; }
   uint64_t limit() const { return limit_; }
-  // Memory from elsewhere that counts towards the limit until it is discharged. False: it would pass it.
+  // Counts memory from elsewhere towards the limit until it is discharged. False: there is no room.
   bool charge(size_t bytes);
   void discharge(size_t bytes) { charged_ -= bytes; }
-  // The limit has refused something.
+  // Whether the limit has ever refused memory.
   bool is_over_limit() const { return over_limit_; }
 
   uint64_t allocations() const { return allocations_; }
   uint64_t bytes_in_use() const { return bytes_in_use_; }
-  // Handed out, kept for later or charged: what was taken from the system.
+  // Bytes taken from the system: handed out, kept for later, or charged.
   uint64_t bytes_held() const { return bytes_held_ + charged_; }
 
  private:
@@ -56,7 +56,7 @@ class BufferPool {
   };
 
   bool make_room(size_t bytes);
-  // Gives back to the system what is kept for later.
+  // Gives the buffers that are kept for later back to the system.
   void trim();
 
   std::array<Free*, kClasses> free_{};

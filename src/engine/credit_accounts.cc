@@ -84,11 +84,12 @@ void CreditAccounts::landed(Connection& connection, Group* group, const wire::Fr
   }
 }
 
-// One frame a connection instead of one a chunk.
+// Sends one acknowledgement per connection instead of one per chunk.
 void CreditAccounts::answer(Group& group) {
   for (Member& member : group.members) {
     if (!member.answer_wanted) continue;
-    // What waits for its round will be consumed by another operation that runs: it asks again then.
+    // Frames that wait for their round (`held`) will be consumed by another operation that runs,
+    // whose end calls this again.
     member.answer_wanted = member.held > 0;
     PeerLinks& links = peers_.of(member.global_rank);
     bool answered = false;

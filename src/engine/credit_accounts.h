@@ -1,5 +1,5 @@
 // CreditAccounts: what the collectives may send to each member, and what members are told: that their
-// frames landed, and how much of it was consumed.
+// frames landed, and how many bytes of them were consumed.
 //
 // Contract: owned by the engine, progress lock held. The accounts are in the groups (Member).
 // Acknowledgements leave with the next frame, or with one of their own in the next turn of the loop.
@@ -21,15 +21,15 @@ class CreditAccounts {
 
   // The request leaves now, or when the member has consumed enough.
   void post(Group& group, int member, transport::WorkRequest& request);
-  // A peer has consumed so much, cumulative. True: more than it said before.
+  // A peer has consumed `credit` bytes, cumulative. True: that is more than it said before.
   bool credited(int peer, uint64_t comm, uint64_t credit);
 
   // We consumed a frame of that member.
   void consumed(Group& group, int member, uint64_t cost);
-  // All that was consumed of that peer, for a frame that leaves now.
+  // The bytes of that peer's frames that were consumed, cumulative, for a frame that leaves now.
   uint64_t to_tell(int peer, uint64_t comm);
-  // A frame landed. `group`: null when it is gone. `is_early`: it is consumed later; then its sender gets
-  // the answer (Execution::deliver).
+  // A frame landed. `group`: null when it is gone. `is_early`: the frame is consumed later, and its
+  // sender is answered then (Execution::deliver).
   void landed(transport::Connection& connection, Group* group, const wire::FrameHeader& header,
               bool is_early);
   // The programs of an operation are done here: whoever waits for an acknowledgement or a credit gets it.
@@ -38,12 +38,12 @@ class CreditAccounts {
   Nanoseconds acks_due() const { return acks_due_; }
 
  private:
-  // Somebody waits for the answer, or nobody does.
+  // The delay of an acknowledgement for which the sender waits, and of one for which nobody does.
   static constexpr Nanoseconds kAckDelay = 1 * kMillisecond;
   static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
   static constexpr uint32_t kFramesPerAck = 64;
 
-  // Null when there is no such group, or the peer is none of it.
+  // Null when there is no such group, or the peer is no member of it.
   Member* find(int peer, uint64_t comm, Group** group) const;
   void release_blocked(Group& group, Member& member);
 

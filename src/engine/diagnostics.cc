@@ -43,7 +43,7 @@ bool Diagnostics::failed(const Group& group) {
   return true;
 }
 
-// One dump for all of them, and before anybody hears of it: the program may end then.
+// Causes one dump for all groups that failed, before operations hear of it and the program may end.
 void Diagnostics::announce_failures() {
   bool news = false;
   for (const auto& group : groups_) news |= failed(*group);

@@ -1,7 +1,7 @@
-// Diagnostics: what this rank did last, what the others last said of theirs, and who waits for whom.
+// Diagnostics: what this rank did last, what the others last said they did, and who waits for whom.
 //
-// Contract: owned by the engine, progress lock held; looks at groups and changes nothing of them but what
-// it notes of their members' progress. Recording needs no memory.
+// Contract: owned by the engine, progress lock held. Changes nothing in groups except what it notes
+// of their members' progress (Member::said, Member::compared). Recording needs no memory.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class Diagnostics {
   Diagnostics(const GroupTable& groups, const Clock& clock, int world_size)
       : groups_(groups), clock_(clock), heard_(static_cast<size_t>(world_size)) {}
 
-  // Operations and rails, for the flight recorder. The ids are those of Work::flight.
+  // Record operations and rails in the flight recorder; `submitted` returns the id (Work::flight).
   uint64_t submitted(const Group& group, const Execution& execution);
   uint64_t submitted(const Group& group, const MessageRequest& request);
   void started(const Execution& execution);
@@ -33,31 +33,32 @@ class Diagnostics {
   // Notes the outcome and tells the caller.
   void complete(Work& work, const Status& status) noexcept { complete(work, status, clock_.now()); }
   void complete(Work& work, const Status& status, Nanoseconds now) noexcept;
-  // The same of an operation that succeeded, which heartbeats then speak of.
+  // Completes an operation that succeeded; heartbeats then name it as the last one.
   void done(const Group& group, Execution& execution, Nanoseconds now) noexcept;
   void rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
-  // The group has failed, and its operations have not heard of it yet. True: a person may want to look
-  // into that.
+  // Records the failure of a group whose operations have not heard of it yet. True: it was
+  // recorded, and a person may want to look into it.
   bool failed(const Group& group);
-  // Called when groups have failed, before their operations complete; nullptr: nobody.
+  // `listener` (null: none) is called when groups have failed, before their operations complete.
   void on_group_failed(std::function<void()> listener) { listener_ = std::move(listener); }
-  // Of all that failed together, and have not heard of it yet.
+  // Calls failed() for every group, and the listener once if any of them was recorded.
   void announce_failures();
-  // What this rank did last, as fields of the object that is open in `json`.
+  // Writes what this rank did last, as fields of the object that is open in `json`.
   void write_flight(JsonWriter& json, int64_t unix_offset_us);
 
-  // Heartbeats say in `slot` what they say of: nothing, the oldest operation of a communicator, or, when
-  // none is open, the last one.
+  // The `slot` of a heartbeat says which operation it describes: none, the oldest open operation of
+  // a communicator, or, when none is open, the last one.
   enum ProgressKind : uint16_t { kProgressNone = 0, kProgressOpen = 1, kProgressDone = 2 };
   wire::FrameHeader progress_header(uint32_t turn) const;
-  // A heartbeat of that peer: the error of its communicator, if that disagrees with ours.
+  // Takes in a heartbeat of that peer. An error: the peer's operation differs from this rank's, and
+  // their communicator fails with it.
   Status heard(int peer, const wire::FrameHeader& header);
 
-  // Sets those ranks (global) for whom an operation or a message has waited for a while.
+  // Sets the ranks (global) for which an operation has waited for a while, or a message waits.
   void mark_awaited(std::vector<bool>& awaited) const;
   // One clause for each rank that the operation may be waiting for, those that have not called it first.
   std::string describe_ranks(const Group& group, uint64_t op_seq) const;
-  // Who is absent from the group's oldest operation, what each rank did last, who waits for whom.
+  // Writes who is absent from the oldest operation, what each rank did last, who waits for whom.
   void write_stragglers(const Group& group, JsonWriter& json) const;
 
  private:
@@ -73,8 +74,8 @@ class Diagnostics {
   const GroupTable& groups_;
   const Clock& clock_;
   FlightRecorder flight_;
-  Progress last_;  // of this rank's operations that are over, whether they succeeded or not
-  std::vector<Progress> heard_;  // of itself: by global rank
+  Progress last_;  // the last of this rank's operations that is over, whether or not it succeeded
+  std::vector<Progress> heard_;  // by global rank: the operation of which it last spoke
   std::function<void()> listener_;
 };
 

@@ -1,5 +1,5 @@
 // Diagnostics: what ranks tell each other of their progress: a disagreement is found although no data
-// flows, and whoever waits can say for whom.
+// flows, and a rank that waits can say for whom.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace nezha::engine {
 namespace {
 
-// A sentence names so many ranks; the rest is counted.
+// An error's text names so many ranks; the others are counted.
 constexpr size_t kRanksTold = 12;
 
 std::string text_of(const wire::OpDescriptor& op, uint64_t op_seq) {
@@ -27,7 +27,7 @@ void write_operation(JsonWriter& json, uint64_t comm, uint64_t op_seq, const wir
 
 }  // namespace
 
-// Every communicator that has something open is spoken of in turn.
+// Successive heartbeats describe the communicators that have open operations in turn.
 wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
   wire::FrameHeader header;
   std::vector<const Group*> open;
@@ -79,7 +79,7 @@ Status Diagnostics::heard(int peer, const wire::FrameHeader& header) {
   return describe_mismatch(group->comm, header.op_seq, {group->rank, *ours}, {rank, theirs});
 }
 
-// Also of an operation that is over here: it may have needed nothing from the rank that disagrees.
+// Finds operations that are over here, too: they may have needed nothing from the disagreeing rank.
 const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint64_t op_seq) const {
   if (op_seq >= group.next_op_seq) return nullptr;
   if (const Execution* const execution = group.find_active(op_seq)) return &execution->descriptor();

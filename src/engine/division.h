@@ -1,7 +1,7 @@
 // Division: how the transfers of one operation are divided among the rails, and when that is decided
 // again.
 //
-// Contract: a plain record of whoever has the operation (an Execution, a message); progress lock held.
+// Contract: a plain record, owned by the operation (an Execution or a message); progress lock held.
 // RailDivider fills it in.
 #pragma once
 
@@ -16,19 +16,19 @@ namespace nezha::engine {
 struct Division {
   control::OpClass op;
   control::Shares shares;
-  uint64_t rails_epoch = 0;         // RailDivider's, as of the decision
+  uint64_t rails_epoch = 0;         // RailDivider's epoch at the decision
   Nanoseconds begun_at = 0;
   Nanoseconds decided_at = 0;
-  // By rail, so far and as of the decision.
+  // The use of one rail: so far (`use`), and until the latest decision (`use_decided`).
   struct Use {
     uint64_t bytes = 0;         // sent
-    uint64_t timed_bytes = 0;   // acknowledged, of timed transfers
-    Nanoseconds timed_for = 0;  // for how long the rail was busy with these
+    uint64_t timed_bytes = 0;   // of timed transfers that were acknowledged
+    Nanoseconds timed_for = 0;  // how long the rail was busy with these
   };
   std::array<Use, control::kRailsMax> use{};
   std::array<Use, control::kRailsMax> use_decided{};
-  uint16_t announced = 0;           // for the next operation like it, by the rank that leads
-  bool lasted = false;              // decided by one before it
+  uint16_t announced = 0;           // by the leading rank, for the next operation like this one
+  bool lasted = false;              // the shares are those of an earlier operation like this one
   bool alone = false;               // no other operation of its group has run beside it
   bool whole = true;                // the same rails were up from the beginning on
 };

@@ -19,8 +19,8 @@ transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameH
     ++group.counters.duplicates;
     return landing;
   }
-  // An honest sender stays inside its credit, except for the first frame, and except that what it sends
-  // again can be arriving twice.
+  // An honest sender stays inside its credit, except for the first frame, and except that a
+  // transfer that it sends again can be arriving twice.
   const uint64_t limit = group.credit_bytes * (wire::generation_of(header.flags) > 0 ? 2 : 1);
   if (!member || (cost > 0 && cost + frame_cost(header.length) > limit) ||
       !parked_.take(group, peer, held_for(header.length))) {

@@ -1,8 +1,9 @@
 // EarlyFrames: frames that arrive before their operation or chunk is open here.
 //
-// Contract: owned by the engine, progress lock held. They wait in their group's EarlyStore, and count
-// against their sender's credit until they are consumed; in a group that is not created here also against
-// what the sender may have parked (parked_budget.h). Without memory for one the group fails.
+// Contract: owned by the engine, progress lock held. Early frames wait in their group's EarlyStore,
+// and count against their sender's credit until they are consumed; in a group that is not created
+// here also against what the sender may have parked (parked_budget.h). Without memory for a frame
+// the group fails.
 #pragma once
 
 #include "engine/buffer_pool.h"
@@ -23,11 +24,11 @@ class EarlyFrames {
   transport::Landing place(Group& group, int peer, const wire::FrameHeader& header);
   void landed(Group& group, EarlyFrame& frame);
   void landing_lost(EarlyFrame& frame);
-  // Its operation has consumed it.
+  // The frame's operation has consumed it.
   void free(Group& group, EarlyFrame& frame);
-  // Of a chunk that is over here: copies that were held up on their way.
+  // Drops the frames of a chunk that is over here: copies that were delayed on their way.
   void drop(Group& group, uint64_t op_seq, uint32_t chunk);
-  // The group has failed.
+  // The group has failed: drops all its early frames, and those that are landing.
   void drop_all(Group& group);
 
  private:

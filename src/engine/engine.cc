@@ -59,7 +59,7 @@ Group& Engine::add_group(uint64_t comm) {
   return groups_.add(std::move(group));
 }
 
-// Null when there is none, and what quicker ranks send to it is not kept either.
+// Null: there is no such group, and frames of quicker ranks for it are not kept either.
 Group* Engine::find_or_park(uint64_t comm, int peer, bool* refused) {
   Group* const known = groups_.find(comm);
   if (known != nullptr || options_.serves || !groups_.may_park(comm)) return known;
@@ -124,7 +124,7 @@ void Engine::destroy_group(Group& group) noexcept {
                                 group.comm), false);
     diagnostics_.failed(group);
   } catch (const std::bad_alloc&) {
-    failures_.fail(group, Status(Code::aborted, "destroyed"), false);  // so short that it needs none
+    failures_.fail(group, Status(Code::aborted, "destroyed"), false);  // too short to need memory
   }
   settle(group);
   parked_.give_all(group);
@@ -169,8 +169,8 @@ void Engine::settle_all() {
 Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   NEZHA_RETURN_IF_ERROR(operations_.begin(group, request, work));
   if (request.attended && memory_ != nullptr) memory_->attend();
-  // Of several under way, the frames of all but the first leave together with the next turn: one system
-  // call for many.
+  // Where several operations are under way, the frames of all except the first leave together in
+  // the next turn of the loop: one system call for many.
   if (group.active.size() > 1) {
     next_wakeup_ = 0;
   } else {
@@ -202,7 +202,7 @@ bool Engine::run(Nanoseconds now) {
     settle_all();
     if (now >= credit_.acks_due()) credit_.acknowledge_all();
     output = transfers_.run(now);
-    // Sending can find a connection dead: no event will come to finish what that ends.
+    // Sending can find a connection dead. No event will come to handle what that released or ended.
     again = transfers_.has_released() || shrinker_.is_due() || !all_settled();
   }
   next_wakeup_ = std::min({failures_.next_deadline(), credit_.acks_due(), supervisor_.next_wakeup(),
@@ -217,7 +217,7 @@ bool Engine::has_work() const {
   return running || transfers_.has_work();
 }
 
-// Many may wait behind those that run.
+// Stops at a group's first operation that has not started: many may wait behind it.
 template <class Is>
 bool Engine::any_running(Is is) const {
   for (const auto& group : groups_) {

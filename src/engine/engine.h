@@ -54,13 +54,13 @@ class Engine final : public GroupCalls,
   Engine(progress::Loop& loop, EngineOptions options);
   ~Engine() override;
 
-  // Before the first group: what this rank shares with those of its host.
+  // Called before the first group is created. `host`: what this rank shares with those of its host.
   Status share_memory(memory::Host host);
-  // Null: it shares none.
+  // Null: this rank shares no memory.
   const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
 
-  // Of a node: an operation that other members have begun and this one has not, if there is one. A node
-  // submits it (without buffers) as soon as it can.
+  // For a node: the operation that other members have begun and this one has not, if there is one.
+  // A node submits it (without buffers) as soon as it can.
   std::optional<wire::OpDescriptor> next_call(const Group& group) const;
 
   // GroupCalls
@@ -74,9 +74,9 @@ class Engine final : public GroupCalls,
   void fail(Group& group, const Status& why, bool tell) override { failures_.fail(group, why, tell); }
   void abort(Group& group, const Status& why) noexcept override;
 
-  // Operations are running or something is waiting to leave: somebody has to drive the loop.
+  // True: operations are running or frames wait to leave, so somebody has to drive the loop.
   bool has_work() const;
-  // A collective of more than so many bytes is under way.
+  // Whether a collective of more than so many bytes is under way.
   bool has_operation_over(uint64_t bytes) const;
   // Tells every peer that nothing more will come.
   void say_goodbye();
@@ -101,8 +101,8 @@ class Engine final : public GroupCalls,
   // progress::LoopClient
   bool run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override { return next_wakeup_; }
-  // Nobody, while a collective is under way over connections whose bytes take the rails longer than
-  // kPolledMaxS.
+  // Nobody polls while a collective is under way over connections whose bytes take the rails longer
+  // than kPolledMaxS.
   progress::Polling polling() const override;
   // Every group fails: nobody knows what was left undone.
   void out_of_memory() noexcept override;
@@ -111,7 +111,8 @@ class Engine final : public GroupCalls,
   // Whether `is(group, execution)` holds for an operation that has started.
   template <class Is>
   bool any_running(Is is) const;
-  // Measured: beyond, callers who are woken when there is news are as quick (docs/performance.md).
+  // Measured: beyond this, callers that sleep until they are woken are as quick
+  // (docs/performance.md).
   static constexpr double kPolledMaxS = 2.5e-3;
 
   // transport::ConnectionEvents
@@ -133,9 +134,9 @@ class Engine final : public GroupCalls,
 
   void retire(uint64_t comm) override;
   Group& add_group(uint64_t comm);
-  // With `refused`: it would have to be parked, and the peer has no room for that.
+  // Sets `refused` when the group would have to be parked and the peer's budget has no room for it.
   Group* find_or_park(uint64_t comm, int peer, bool* refused);
-  // Parked groups of which nobody is left who sent anything.
+  // Removes the parked groups whose senders are all gone.
   void drop_orphans() noexcept;
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;
 

@@ -8,9 +8,10 @@ using transport::Landing;
 using transport::WorkQueue;
 using transport::WorkRequest;
 
-// Ranks use a communicator at a node when it has accepted that, exchange messages with it on its channel
-// alone, and send chunks. They take part in every operation with the node, so that each of those that the
-// node has not begun has cost them credit.
+// Whether a node takes a frame. Honest ranks use a communicator at a node only after the node has
+// accepted it, exchange messages with the node only on their channel to it, and send at most a
+// chunk in a frame. They take part in every operation with the node, so each operation that the
+// node has not begun has cost them credit, which bounds how far ahead they are.
 bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) const {
   if (header.length > options_.chunk_bytes) return false;
   if (group == nullptr) return groups_.is_retired(header.comm);
@@ -77,7 +78,7 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
   if (Group* const group = find_or_park(header.comm, connection.peer, &refused)) {
     return failures_.heard(*group, connection.peer, header, text);
   }
-  // A node that has not heard of it yet must not begin it any more.
+  // A node that does not know the communicator yet must not create it any more.
   const bool new_here = header.comm >= CommNumber::kFirstParked && !groups_.is_retired(header.comm);
   if (options_.serves && new_here && !groups_.has_retired_too_many()) groups_.retire(header.comm);
 }
@@ -115,7 +116,7 @@ void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const St
   } else if (!links.left) {
     supervisor_.on_lost(links, *link, unacknowledged, why);
   } else {
-    transfers_.repost(links, unacknowledged);  // it leaves; its other connections say so, too
+    transfers_.repost(links, unacknowledged);  // the peer leaves; its other connections say so, too
     if (links.any_up() == nullptr) failures_.left(connection.peer);
   }
 }

@@ -51,7 +51,7 @@ void Engine::abort(Group& group, const Status& why) noexcept {
   }
 }
 
-// Here and not by the next `run`, which would first write a dump of the failure.
+// Settles the groups here, not in the next `run`, which would first write a dump of the failure.
 void Engine::out_of_memory() noexcept {
   const Status why = out_of_memory_at(options_.rank);
   shrinker_.out_of_memory(why);

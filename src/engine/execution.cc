@@ -19,8 +19,8 @@ using schedule::StepKind;
 
 namespace {
 
-// Of a node's step: the next one adds to the same range. Then what was received is kept, and all of it is
-// added in one pass, which rounds short floats once.
+// Whether the step after a node's step adds to the same range. If so, the payload of this step is
+// kept, and all payloads are added in one pass, which rounds short floats once.
 bool adds_on(const schedule::Program& program, size_t index) {
   if (index + 1 >= program.steps.size()) return false;
   const Step& step = program.steps[index];
@@ -90,8 +90,7 @@ void Execution::start(Nanoseconds now) {
   uses_memory() ? static_cast<void>(advance_in_memory()) : open_chunks();
 }
 
-// Chunks that are closed are handed out, and those that are collected are opened, which closes those of
-// other ranks.
+// Hands out closed chunks and opens collected ones, which closes chunks of other ranks.
 bool Execution::advance_phases(bool sleeps) {
   bool moved = false;
   bool any = true;
@@ -107,7 +106,7 @@ bool Execution::advance_phases(bool sleeps) {
   return moved;
 }
 
-// All of Algorithm::memory counts as one chunk.
+// An operation of Algorithm::memory opens no chunks: all of them are closed when it is over.
 bool Execution::advance_in_memory(bool sleeps) {
   if (phases_) return advance_phases(sleeps);
   const bool moved = sleeps ? memory_->sleep() : memory_->advance();
@@ -240,7 +239,8 @@ void Execution::begin_round(Cursor& at) {
         operands_.run_local(at, step);
     }
   }
-  // What arrived ahead of its round. After the sends: they must read the range unreduced.
+  // Payloads that arrived ahead of their round are applied after the sends, which must read the
+  // range unreduced.
   for (uint32_t i = begin; i < end; ++i) {
     StepSlot& slot = at.steps[i];
     if (slot.state == StepState::held) {
@@ -279,11 +279,11 @@ void Execution::post(Cursor& at, const Step& step) {
     return parts_.failures.fail_exhausted(group_, length);
   }
   if (!copy && !step.from_input && step.in_workspace) request->shared = at.workspace->share();
-  // Long scaled copies are waited for, too: what they weigh on their rail is accounted to us.
+  // Long scaled copies are waited for, too: their bytes on a rail are accounted to this operation.
   const bool awaited = !copy || (scaled && !is_short);
   request->owner = awaited ? static_cast<Activity*>(this) : nullptr;
   if (awaited) ++unreleased_;
-  // Someone waits for the answer: our caller for its memory, or a sender that receives nothing.
+  // Somebody waits for the answer: the caller for its memory, or this rank, which receives nothing.
   if (awaited || !receives_) header.flags |= wire::kFlagAckNow;
   sent_to_[static_cast<size_t>(step.peer)] = true;
   parts_.credit.post(group_, step.peer, *request);
@@ -303,7 +303,7 @@ void Execution::advance(Cursor& at) {
   Workspace::release(parts_.pool, at.workspace);
   at.workspace = nullptr;
   while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
-  // The last one may have waited for the others.
+  // The last chunk may have waited for the others with its closing rounds.
   const bool may_close = low_chunk_ < next_chunk_ && low_chunk_ + 1 == operands_.map().chunk_count();
   if (may_close && cursor(low_chunk_).waiting == 0) advance(cursor(low_chunk_));
 }
@@ -373,8 +373,8 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
   return landing;
 }
 
-// What rank 0 says of the next operation; and whether the member wants an answer, which leaves when the
-// programs are done here (CreditAccounts::answer).
+// Notes what rank 0 announces for the next operation like this one, and whether the member wants an
+// answer, which leaves when the programs are done here (CreditAccounts::answer).
 void Execution::note_header(int member, const wire::FrameHeader& header) {
   if (header.rails != 0 && group_.rank != 0) division.announced = header.rails;
   if ((header.flags & wire::kFlagAckNow) == 0) return;

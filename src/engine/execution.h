@@ -39,7 +39,7 @@ struct Group;
 
 class Execution final : public Activity {
  public:
-  // What it uses of the engine.
+  // The parts of the engine that an Execution uses.
   struct Parts {
     const EngineOptions& options;
     BufferPool& pool;
@@ -59,9 +59,9 @@ class Execution final : public Activity {
   // nothing.
   void prepare(const OpRequest& request, const schedule::Plan& plan,
                std::shared_ptr<const schedule::Schedule> schedule, uint64_t op_seq, Work& work);
-  // Opens the first chunks. Only one execution of a group runs its programs at a time: see group.h.
+  // Opens the first chunks. Operations says which executions of a group run beside each other.
   void start(Nanoseconds now);
-  // Where an arriving frame of this operation goes.
+  // Says where an arriving frame of this operation goes.
   transport::Landing place(transport::Connection& connection, const wire::FrameHeader& header,
                            int member);
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
@@ -75,18 +75,19 @@ class Execution final : public Activity {
   }
   // The programs are done: from here on only acknowledgements and credits are awaited.
   void close();
-  // It is over, and lets go of what it shares with others.
+  // The operation is over: gives back what it shares with others.
   void rest();
-  // Nothing will touch the caller's memory any more, and everyone who had to has consumed.
+  // True: nothing touches the caller's memory any more, and all members that had to have consumed.
   bool is_released() const;
-  // Algorithm::memory: no rail carries it.
+  // True for Algorithm::memory: no rail carries the operation.
   bool in_memory() const { return memory_.has_value(); }
-  // All of it, or phases of it. That may move, as long as its programs are not done; true when it did.
-  // Asked for a sleep, it says first who is to wake this rank.
+  // uses_memory: the operation, or phases of it, run in memory. advance_in_memory moves these until
+  // the programs are done; true: something moved. `sleeps`: it first asks the ranks that it waits
+  // for to wake this one.
   bool uses_memory() const { return memory_ || phases_; }
   bool advance_in_memory(bool sleeps = false);
-  // Its caller waits, and other ranks of the host are about to come. Once chunks travel between the
-  // hosts, there are messages to look after.
+  // True: the caller waits, and the other ranks of the host are about to take part. Once chunks
+  // travel between hosts it is false, because there are frames to look after.
   bool is_attended() const { return attended_ && (!phases_ || phases_->collected() == 0); }
   bool has_started() const { return started_; }
   bool has_opened(uint32_t chunk) const { return chunk < next_chunk_; }
@@ -101,16 +102,16 @@ class Execution final : public Activity {
   Nanoseconds started_at() const { return started_at_; }
   uint32_t avoid_rails() const { return avoid_rails_; }
   const wire::OpDescriptor& descriptor() const { return descriptor_; }
-  // What this member's frames must say: of all_to_all_v, each pair has a count of its own.
+  // The description in this member's frames: in an all_to_all_v each pair has its own count.
   wire::OpDescriptor descriptor_from(int member) const;
-  // The most that this rank may send to one member; operations that run at the same time must fit into
-  // its credit together. Without limit where this rank receives nothing: what was consumed of such an
-  // operation is known from sums, so nothing else may run.
+  // The most bytes that this rank may send to one member; operations that run at the same time must
+  // fit into half of its credit together. The maximum where this rank receives nothing: how much
+  // was consumed of such an operation is known from sums only, so nothing else may run beside it.
   uint64_t pair_load() const;
   Work* work() { return work_; }
   uint64_t flight() const { return work_->flight; }
   uint64_t bytes() const { return descriptor_.count * operands_.element_bytes(); }
-  // Members from whom data, or who must say that they have consumed ours, is still awaited.
+  // The members from which this rank still awaits data, or the credit for the data that it sent.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.
   bool needs(int member) const;
@@ -122,9 +123,9 @@ class Execution final : public Activity {
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
   void deliver(Cursor& at, EarlyFrame& frame, int member);
-  // Of the program, those that the chunk has.
+  // How many rounds of its program the chunk runs: only the last chunk has the closing ones.
   uint32_t rounds_of(const Cursor& at) const;
-  // Starts rounds until one has to wait; closes the chunk behind the last.
+  // Starts rounds until one has to wait; closes the chunk after the last one.
   void advance(Cursor& at);
   void begin_round(Cursor& at);
   void post(Cursor& at, const schedule::Step& step);
@@ -148,7 +149,7 @@ class Execution final : public Activity {
   bool attended_ = false;
   std::optional<memory::Operation> memory_;
   std::optional<HostPhases> phases_;
-  bool local_counts_ = false;  // of the plan: every pair has its own count
+  bool local_counts_ = false;  // as the plan's `local`: every pair has its own count
   std::vector<Cursor> cursors_;  // at least window_ of them
   uint32_t window_ = 1;
   uint32_t next_chunk_ = 0;  // the next to open
@@ -156,8 +157,8 @@ class Execution final : public Activity {
   uint32_t unreleased_ = 0;  // requests that name the caller's memory
   bool started_ = false;
   bool receives_ = false;    // some program receives something
-  // Who receives nothing learns only from credits that the others agree with the operation: what
-  // each member must have consumed before this one is complete.
+  // A rank that receives nothing learns only from credits that the others agree with the operation.
+  // By member: the cost of frames that it must have consumed before the operation is complete here.
   std::vector<uint64_t> consumed_targets_;
   std::vector<bool> sent_to_;  // by member
 };

@@ -38,8 +38,8 @@ void Failures::heard(Group& group, int peer, const wire::FrameHeader& header, co
                                 : cleaned(text, wire::kFailureBytesMax));
   why.with_peer(static_cast<int>(header.chunk) - 1);
   why.with(read_details(header, group.members.size()));
-  // Told again by everybody: who said it may not know all ranks, and whoever hears of it may leave, which
-  // must not be what others hear first.
+  // Every rank tells the error again: the rank that told it may not know all ranks, and a rank that
+  // hears of it may leave, which must not be what the others hear first.
   fail(group, why, !options_.serves);
 }
 
@@ -50,7 +50,7 @@ void Failures::heard_progress(int peer, const wire::FrameHeader& header) {
 
 // ------------------------------------------------------------------------------ ranks that are gone
 
-// Nobody creates what it sent to any more, or only without it.
+// Fails the parked groups that the peer sent to: they are not created any more, or only without it.
 void Failures::fail_parked(int peer) {
   for (const auto& group : groups_) {
     const auto is_by_it = [&](const Group::Parked& by) { return by.peer == peer; };
@@ -58,7 +58,7 @@ void Failures::fail_parked(int peer) {
     Status lost = error(Code::peer_lost, "rank %d: rank %d left or was lost before communicator "
                         "%" PRIu64 " was created here", options_.rank, peer, group->comm);
     fail(*group, lost.with_peer(peer), false);
-    group->settled = false;  // also where it had failed before: it may be nobody's now
+    group->settled = false;  // also if it had failed before: it may be an orphan now
   }
 }
 
@@ -109,7 +109,7 @@ void Failures::left(int peer) {
   transfers_.drop_all(peer);
 }
 
-// A rank that left while nothing needed it was no error; now it is.
+// That a rank left while no operation needed it was no error; now it is one.
 void Failures::check_presence(Group& group, const OpRequest& request) {
   if (!any_gone_) return;
   for (size_t rank = 0; rank < group.members.size(); ++rank) {
@@ -189,15 +189,16 @@ void Failures::tell(const Group& group) {
     if (static_cast<int>(rank) == group.rank) continue;
     PeerLinks& links = peers_.of(group.members[rank].global_rank);
     tell(group.comm, group.failed, links);
-    // Ranks at distances that are powers of two hold together whoever lives, with few connections each.
+    // Connections between ranks at distances that are powers of two keep the survivors connected,
+    // with few connections per rank.
     const size_t distance = (rank + size - static_cast<size_t>(group.rank)) % size;
     const bool is_near = std::has_single_bit(distance) || std::has_single_bit(size - distance);
     if (options_.on_demand && is_near) missing_.need(links);
   }
 }
 
-// On every connection: the goodbye that may follow is on all of them, and the peer may not have them all
-// yet.
+// The failure goes out on every connection: the goodbye that may follow does, too, and the peer may
+// not have all of them yet.
 void Failures::tell(uint64_t comm, const Status& why, PeerLinks& links) {
   wire::FrameHeader header;
   header.type = wire::FrameType::failure;

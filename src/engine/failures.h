@@ -3,7 +3,7 @@
 // Contract
 //   Owner    the engine; progress lock held.
 //   Errors   the first one of a group counts. It is kept in the group and told to its other ranks here;
-//            its operations hear of it from the engine, because it may be found deep inside one of them.
+//            its operations hear of it from the engine, because it may be found deep inside one.
 #pragma once
 
 #include <algorithm>
@@ -37,39 +37,40 @@ class Failures {
   void fail_exhausted(Group& group, size_t bytes);
   // A failure frame about this group came from that peer.
   void heard(Group& group, int peer, const wire::FrameHeader& header, const std::string& text);
-  // A heartbeat did: ranks that make different calls fail although no data flows.
+  // A heartbeat came from that peer: ranks that make different calls fail although no data flows.
   void heard_progress(int peer, const wire::FrameHeader& header);
 
-  // The peer is lost: every group that it is a member of fails. `exited`: it is known to have ended;
-  // otherwise it may go on, with others.
+  // The peer is lost: every group that it is a member of fails. `exited`: its process is known to
+  // have ended; otherwise it may go on, with others.
   void lost(int peer, const Status& why, bool exited);
-  // It finished its part and left: what still needs it fails; what it sent before is here.
+  // The peer left in order: groups fail that still need it. Everything that it sent before is here.
   void left(int peer);
   // The group is about to begin an operation, for which it needs all of its ranks.
   void check_presence(Group& group, const OpRequest& request);
   // Whether a rank describes an operation as this one does; the group fails if not.
   bool check_descriptor(Group& group, uint64_t op_seq, const wire::OpDescriptor& ours, int global_rank,
                         const wire::OpDescriptor& theirs);
-  // A member says in memory that it makes another call; none: what it says cannot be read.
+  // A member makes another call, as it says in the host's memory; no `theirs`: that cannot be read.
   void disagree(Group& group, const Execution& execution, int member,
                 const std::optional<wire::OpDescriptor>& theirs);
 
-  // Something has to be over by then.
+  // Some operation has to be over by `deadline`.
   void expect_by(Nanoseconds deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
   void check_deadlines(Nanoseconds now);
   Nanoseconds next_deadline() const { return next_deadline_; }
 
-  // To all ranks of a group that has failed, the first time or again. On demand, to those that are
-  // connected, which tell it further, and to so many others that it reaches everybody.
+  // Tells all ranks of a group that it has failed, the first time or again. With connections on
+  // demand it tells the ranks that are connected, which tell others, and so many more that
+  // everybody is reached.
   void tell(const Group& group);
-  // A connection was lost, or made: what the lost one was to carry besides data, credits and failures, is
-  // told again. They say the same however often they are heard.
+  // A connection was lost, or made: failures, credits and statements of agreements that a lost one
+  // may not have carried are told again. It makes no difference how often they are heard.
   void tell_again(PeerLinks& links);
-  // The group goes: members with whom this rank is still connecting are to hear of its failure.
+  // The group is being destroyed: members that are not connected yet hear of its failure later.
   void keep_untold(const Group& group);
 
  private:
-  // The failure of a group that is gone.
+  // The failure of a group that was destroyed.
   struct Untold {
     uint64_t comm = 0;
     Status why;
@@ -88,7 +89,7 @@ class Failures {
   Transfers& transfers_;
   MissingConnections& missing_;
   Shrinker& shrinker_;
-  bool any_gone_ = false;  // some rank is
+  bool any_gone_ = false;  // some peer is gone
   std::vector<Untold> untold_;
   Nanoseconds next_deadline_ = kNever;
 };

@@ -15,7 +15,7 @@ void assign(std::array<char, Size>& to, std::string_view text) {
   to[length] = '\0';
 }
 
-// `visit(entry)` for what the ring holds, oldest first.
+// Calls `visit(entry)` for each entry that the ring holds, oldest first.
 template <class Entry, class Visit>
 void each(const std::vector<Entry>& ring, uint64_t count, Visit visit) {
   const uint64_t kept = std::min<uint64_t>(count, ring.size());
@@ -56,7 +56,7 @@ const FlightOperation* FlightRecorder::find(uint64_t id) const {
 }
 
 const FlightOperation* FlightRecorder::find_collective(uint64_t comm, uint64_t op_seq) const {
-  // What a peer speaks of is one of the newest.
+  // The search begins with the newest operations: a heartbeat describes one of these.
   const FlightOperation* entry = nullptr;
   for (uint64_t id = operation_count_; (entry = find(id)) != nullptr; --id) {
     if (entry->comm == comm && entry->op_seq == op_seq && !entry->is_message()) break;

@@ -1,11 +1,11 @@
-// FlightRecorder: what this rank did last, for the day on which something goes wrong.
+// FlightRecorder: what this rank did last, for whoever looks for the cause of an error.
 //
 // Contract
 //   Owner    an Engine; touched only with the loop's progress lock held.
 //   Memory   fixed at construction; recording never allocates. The newest operations, rail events and
 //            failures replace the oldest ones.
 //   Content  numbers, names and error sentences. Never a byte of the user's data, and no secret.
-//   Errors   none: what is not remembered any more is left alone.
+//   Errors   none: a call about an operation that is not remembered any more does nothing.
 #pragma once
 
 #include <array>
@@ -32,17 +32,17 @@ std::string_view name_of(FlightState state);
 enum class RailEventKind : uint8_t { joined = 0, suspect = 1, lost = 2 };
 std::string_view name_of(RailEventKind kind);
 
-// One call. Ranks are those of the communicator.
+// One call of a collective, send or recv. Ranks are those of the communicator.
 struct FlightOperation {
-  // The first ranks that it waited for when somebody last looked; `awaited` says how many there were.
+  // Only so many of the ranks that it waited for are kept; `awaited` says how many there were.
   static constexpr size_t kAwaitedMax = 8;
 
   uint64_t id = 0;
   uint64_t comm = 0;
-  uint64_t op_seq = 0;   // of a message: 0
+  uint64_t op_seq = 0;   // 0 for a message
   wire::OpDescriptor op;
-  bool is_send = false;  // of a message
-  int peer = -1;         // of a message; -1: any
+  bool is_send = false;  // only for a message
+  int peer = -1;         // only for a message; -1: any
   Nanoseconds submitted_at = 0;
   Nanoseconds started_at = 0;   // 0: not yet
   Nanoseconds finished_at = 0;  // 0: not yet
@@ -61,7 +61,7 @@ struct RailEvent {
   int peer = -1;  // global rank
   int rail = -1;
   int lane = 0;
-  std::array<char, 160> reason{};  // terminated, cut
+  std::array<char, 160> reason{};  // cut to fit, with '\0' at its end
 };
 
 struct FlightFailure {
@@ -69,7 +69,7 @@ struct FlightFailure {
   uint64_t comm = 0;
   Code code = Code::ok;
   int peer = -1;  // rank in the communicator
-  std::array<char, 1024> text{};  // terminated, cut
+  std::array<char, 1024> text{};  // cut to fit, with '\0' at its end
 };
 
 class FlightRecorder {
@@ -81,24 +81,24 @@ class FlightRecorder {
   FlightRecorder()
       : operations_(kOperations), rail_events_(kRailEvents), failures_(kFailures) {}
 
-  // The id by which the operation is known from here on. `operation` says what was called; the
+  // Returns the id of the operation for the calls below. `operation` says what was called; the
   // recorder fills in the rest.
   uint64_t submitted(const FlightOperation& operation, Nanoseconds now);
   void started(uint64_t id, Nanoseconds now);
   void awaits(uint64_t id, std::span<const int> ranks);
   void finished(uint64_t id, Nanoseconds now, Code code);
-  // The communicator failed, and with it everything of it that is not over.
+  // The communicator failed, and with it those of its operations that are not over.
   void failed(uint64_t comm, Nanoseconds now, const Status& why);
   void rail(RailEventKind kind, Nanoseconds now, int peer, int rail, int lane,
             std::string_view reason);
 
   uint64_t operation_count() const { return operation_count_; }
-  // Null when it is forgotten.
+  // Null: the operation is not remembered any more.
   const FlightOperation* find(uint64_t id) const;
   const FlightOperation* find_collective(uint64_t comm, uint64_t op_seq) const;
 
-  // `unix_offset_us`: what turns microseconds of the engine's clock into those since 1970. Each writes
-  // one array, oldest first.
+  // Each writes one array, oldest entry first. `unix_offset_us` is added to microseconds of the
+  // engine's clock to give those since 1970.
   void write_operations(JsonWriter& json, int64_t unix_offset_us) const;
   void write_rail_events(JsonWriter& json, int64_t unix_offset_us) const;
   void write_failures(JsonWriter& json, int64_t unix_offset_us) const;

@@ -39,7 +39,7 @@ int EarlyStore::random_height() {
   return 1 + std::countr_zero(random_ >> 32 | kTallest) / 2;
 }
 
-// After its equals: frames of one transfer keep their order.
+// The frame goes behind frames of equal identity, so frames of one transfer keep their order.
 void EarlyStore::put(EarlyFrame& frame) {
   const auto path = path_to(identity_of(frame.header, frame.global_rank), true);
   const auto height = static_cast<size_t>(random_height());

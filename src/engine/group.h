@@ -25,24 +25,24 @@
 
 namespace nezha::engine {
 
-// What a rank last said of its operations: of those of one communicator, or of itself.
+// The operation of which a rank last spoke, in one group (Member::said) or any (Diagnostics).
 struct Progress {
   Nanoseconds at = 0;     // 0: never
-  bool open = false;      // false: the operation is over there, of itself: all are
+  bool open = false;      // false: the operation is over there; in Diagnostics: none is open there
   uint64_t comm = 0;
   uint64_t op_seq = 0;
   wire::OpDescriptor op;
   int waits_for = -1;     // global rank; -1: nobody
-  bool known = false;     // of itself: it has made a call
+  bool known = false;     // only in Diagnostics: the rank has made a call
 };
 
 // Accounting with one member. Every frame costs its payload and its header.
 struct Member {
   int global_rank = 0;
-  uint64_t sent = 0;       // cost of what we sent to it, cumulative
-  uint64_t credited = 0;   // of this, what it has consumed
-  uint64_t consumed = 0;   // cost of its frames that we consumed
-  uint64_t told = 0;       // of this, what we have told it
+  uint64_t sent = 0;       // cost of the frames that we sent to it, cumulative
+  uint64_t credited = 0;   // the part of `sent` that it has consumed
+  uint64_t consumed = 0;   // cost of its frames that we consumed, cumulative
+  uint64_t told = 0;       // the part of `consumed` that we have told it
   bool answer_wanted = false;    // it waits for an acknowledgement or a credit
   Progress said;                 // the latest of its operations of which it spoke
   uint64_t compared = UINT64_MAX;  // its operation that was compared with ours
@@ -57,17 +57,17 @@ struct KeptSchedule {
   uint64_t used_by = 0;
 };
 
-// What the ranks agreed on for one call, kept for the next one like it.
+// The plan that the ranks agreed on for one call and its schedule, kept for the next call like it.
 struct Choice {
   Collective collective = Collective::all_reduce;
   Dtype dtype = Dtype::float32;
-  Algorithm algorithm = Algorithm::automatic;  // as called
+  Algorithm algorithm = Algorithm::automatic;  // as the caller asked for it
   int root = 0;
   uint64_t count = 0;
   schedule::Plan plan;
   const schedule::Schedule* schedule = nullptr;  // null: nothing is kept here
-  KeptSchedule* kept = nullptr;                  // which this is; null: it was not built here
-  uint64_t used_by = 0;                          // the operation that did last
+  KeptSchedule* kept = nullptr;                  // the entry with `schedule`; null: there is none
+  uint64_t used_by = 0;                          // 1 + number of the operation that used it last
 
   bool is_of(const OpRequest& request) const {
     return collective == request.collective && dtype == request.dtype && algorithm == request.algorithm &&
@@ -75,7 +75,7 @@ struct Choice {
   }
   std::shared_ptr<const schedule::Schedule> share() const {
     if (kept != nullptr) return kept->schedule;
-    return {std::shared_ptr<void>(), schedule};  // which outlives all operations
+    return {std::shared_ptr<void>(), schedule};  // it outlives all operations
   }
 };
 
@@ -99,12 +99,12 @@ class EarlyStore {
   void put(EarlyFrame& frame);
   // Unlinks and returns one frame of the chunk; null when there is none.
   EarlyFrame* take(uint64_t op_seq, uint32_t chunk);
-  // The same transfer from the same rank (global) is here already.
+  // Whether a frame of this transfer from this rank (global) is here already.
   bool holds(const wire::FrameHeader& header, int global_rank) const;
   // Unlinks and returns any frame.
   EarlyFrame* take_any();
-  // The first frame of the operation for which `wanted(frame)`, or null. It looks at frames of that
-  // operation only.
+  // The first frame of the operation for which `wanted(frame)` holds, or null. Looks at frames of
+  // that operation only.
   template <class Wanted>
   const EarlyFrame* find(uint64_t op_seq, Wanted wanted) const {
     const EarlyFrame* frame = first_from({op_seq, 0, 0, 0, -1});
@@ -136,7 +136,8 @@ struct GroupCounters {
   uint64_t duplicates = 0;
 };
 
-// Where the members on this host carry out phases of operations, in their memory (host_phases.h).
+// The shared memory in which the members on this host carry out phases of operations
+// (host_phases.h).
 struct HostAreas {
   memory::Area* collect = nullptr;
   memory::Area* hand_out = nullptr;
@@ -151,32 +152,34 @@ struct Group {
 
   uint64_t comm = 0;
   bool is_created = false;          // false: only frames of it have arrived so far
-  // The bytes that are charged to peers until it is created (parked_budget.h), first to its opener.
+  // The bytes charged to one peer until the group is created (parked_budget.h); the first entry is
+  // that of the peer whose frame opened the group.
   struct Parked {
     int peer = 0;          // global rank
     uint64_t bytes = 0;
-    uint64_t opening = 0;  // of these, for the group itself
+    uint64_t opening = 0;  // the part of `bytes` that is for the group itself
   };
   std::vector<Parked> parked;
   uint64_t lineage = 0;             // the communicator that shrink() made it from; itself otherwise
-  uint64_t generation = 0;          // how many of the lineage came before (engine/agreement.h)
+  uint64_t generation = 0;          // of its ballot in the lineage (engine/agreement.h)
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member
   schedule::AggregationTree tree;   // empty where there are no nodes
-  memory::Area* memory = nullptr;   // of all members, if they are of one host and share it
-  HostAreas areas;                  // if they are of several, from the first operation on that uses them
-  std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where they say nothing
+  memory::Area* memory = nullptr;   // of all members, if they are on one host and share memory
+  HostAreas areas;                  // if they are on several, from the first use on
+  std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where ranks name no hosts
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
-  // In the order of op_seq; those that have started before the others.
+  // The operations that are not over, by op_seq: those that have started come before the others.
   std::deque<std::unique_ptr<Execution>> active;
-  // The operations of a failed group, while its error is told: a deque cannot be made without memory.
+  // The operations of a failed group while they are told its error. It is a member because making a
+  // deque takes memory.
   std::deque<std::unique_ptr<Execution>> ended = {};
-  std::vector<std::unique_ptr<Execution>> idle;  // to be used again; few, whatever the programs wait for
+  std::vector<std::unique_ptr<Execution>> idle;  // to be used again; Operations keeps only a few
   EarlyStore early;
   std::unique_ptr<Mailbox> mailbox;
-  std::vector<uint64_t> early_cost;  // by global rank: what it has in the early store
+  std::vector<uint64_t> early_cost;  // by global rank: cost of its frames in the early store
   Status failed;                    // after the first error the group refuses work
   bool settled = true;              // that error has reached every operation
   bool is_leaving = false;          // it is being destroyed here
@@ -185,16 +188,16 @@ struct Group {
   GroupCounters counters;
   // By collective, algorithm, root, and whether results are held (schedule/aggregation.h).
   using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
-  std::map<ScheduleKey, KeptSchedule> schedules;  // by Planner::schedule_for
-  size_t schedule_bytes = 0;                      // of them together
-  static constexpr size_t kChoicesAlike = 4;      // that a call can be kept in
-  std::array<Choice, 16 * kChoicesAlike> choices;  // by Planner::choose
+  std::map<ScheduleKey, KeptSchedule> schedules;  // filled by Planner::kept_schedule
+  size_t schedule_bytes = 0;                      // of all of them together
+  static constexpr size_t kChoicesAlike = 4;      // places in which one call can be kept
+  std::array<Choice, 16 * kChoicesAlike> choices;  // filled by Planner::choose
 
-  // The active one with that number; null: there is none.
+  // The active operation with that number; null: there is none.
   Execution* find_active(uint64_t op_seq) const;
   int world_size() const { return static_cast<int>(members.size()); }
   bool has_nodes() const { return !tree.parent.empty(); }
-  // Members with data.
+  // The number of members with data, which nodes are not.
   int ranks() const { return has_nodes() ? tree.ranks : world_size(); }
   bool is_node() const { return rank >= ranks(); }
   bool may_send(const Member& member, uint64_t cost) const {

@@ -1,6 +1,6 @@
 // GroupCalls: what the owner of a communicator asks of the engine.
 //
-// Contract: as the engine's, which is behind it; progress lock held.
+// Contract: that of the engine, which implements it; progress lock held.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class GroupCalls {
   // Fails every operation of the group, here and with `tell` on its other ranks; they hear of it in the
   // engine's next turn.
   virtual void fail(Group& group, const Status& why, bool tell) = 0;
-  // Ends whatever the group is at, here and on its other ranks, at once.
+  // Ends all operations and calls of shrink() of the group, here and on its other ranks, at once.
   virtual void abort(Group& group, const Status& why) noexcept = 0;
 
  protected:

@@ -21,7 +21,7 @@ void GroupTable::sort_in(Group& group) {
   slots_[at] = {group.comm, &group};
 }
 
-// Slots behind the hole move up if they stand there because their own place was taken.
+// Slots behind the hole move up if they are there because the places before them were taken.
 void GroupTable::remove(const Group& group) noexcept {
   const size_t last = slots_.size() - 1;
   size_t hole = home_of(group.comm);

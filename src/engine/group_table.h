@@ -1,5 +1,5 @@
 // GroupTable: the groups of this rank by the number of their communicator, and the numbers under which
-// none will be made any more.
+// no group will be made any more.
 //
 // Contract: owned by the engine, progress lock held. A group that is announced by frames of quicker ranks
 // before it is created here is "parked"; only numbers of at least CommNumber::kFirstParked are.
@@ -18,16 +18,16 @@ namespace nezha::engine {
 struct GroupRequest {
   uint64_t comm = 0;
   std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
-  schedule::AggregationTree tree = {};  // with nodes: of these members; else empty
+  schedule::AggregationTree tree = {};  // of these members, if some are nodes; otherwise empty
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;
 };
 
-// What makes groups of survivors, and gives them up: the engine.
+// GroupMaker: makes groups of survivors, and gives them up; the engine implements it.
 class GroupMaker {
  public:
   virtual Result<Group*> create_group(GroupRequest request) = 0;
-  // Nobody will create it here: what quicker ranks sent to it is dropped, now and later.
+  // The group will not be created here: frames of quicker ranks for it are dropped, now and later.
   virtual void retire(uint64_t comm) = 0;
 
  protected:
@@ -43,7 +43,7 @@ class GroupTable {
       if (slot.group == nullptr || slot.comm == comm) return slot.group;
     }
   }
-  // In the order of their making.
+  // Groups in the order in which they were made.
   auto begin() const { return groups_.begin(); }
   auto end() const { return groups_.end(); }
   bool empty() const { return groups_.empty(); }
@@ -52,12 +52,12 @@ class GroupTable {
   Group& add(std::unique_ptr<Group> group);
   void remove(const Group& group) noexcept;
 
-  // A frame names this number, and there is no such group yet: whether to keep what comes for it.
+  // A frame names this number, and there is no such group yet: whether frames for it are kept.
   bool may_park(uint64_t comm) const { return comm >= CommNumber::kFirstParked && !is_retired(comm); }
-  // Nobody will create it here: what quicker ranks send to it is dropped from here on.
+  // The group will not be created here: frames of quicker ranks for it are dropped from here on.
   void retire(uint64_t comm) { retired_.add(comm); }
   bool is_retired(uint64_t comm) const { return retired_.has(comm); }
-  // A node has as many communicators, one after another.
+  // True: as many communicators have ended here, one after another, as a node's session may have.
   bool has_retired_too_many() const { return retired_.size() >= kRetiredMax; }
 
  private:

@@ -27,22 +27,23 @@ class HostPhases final : private memory::Runs {
   HostPhases(const HostPhases&) = delete;
   HostPhases& operator=(const HostPhases&) = delete;
 
-  // As far as they go; chunks before `closed` are. Asked for a sleep, they say first who is to wake this
-  // rank. True: something moved.
+  // Moves the phases as far as they go; the chunks before `closed` are closed. `sleeps`: they first
+  // ask the ranks that they wait for to wake this one. True: something moved.
   bool advance(uint32_t closed, bool sleeps);
   bool is_over() const { return is_collected() && (!hand_out_ || hand_out_->is_over()); }
-  // Chunks that may be opened, from the first on.
+  // How many chunks, from the first on, may be opened.
   uint32_t collected() const;
-  // What was collected for that chunk, which begins; null: it is in the output, or nothing was.
+  // The workspace that was filled for that chunk, which is being opened; null: what was collected
+  // is in the output, or nothing was.
   Workspace* take(uint32_t chunk);
-  // A member whose call is another one, and what it calls; -1: none.
+  // disagrees: a member that makes another call; -1: none does. said: the call of that member.
   int disagrees() const;
   std::optional<wire::OpDescriptor> said() const;
-  // Adds the members of whom the rest needs something.
+  // Adds the members from which the phases still need something.
   void add_awaited(std::vector<int>& members) const;
 
  private:
-  // The blocks of all ranks of the host but its leader, which has its own.
+  // The blocks of all ranks of the host except its leader, which has its own block already.
   class Blocks final : public memory::Runs {
    public:
     Blocks(const std::vector<int>& here, int leader, const schedule::ChunkMap& map)
@@ -69,8 +70,8 @@ class HostPhases final : private memory::Runs {
   const std::vector<int>& here_;  // the members that are on this host
   const schedule::Schedule& schedule_;
   Operands& operands_;
-  std::optional<Blocks> blocks_;  // none: what is collected are sums
-  std::vector<Kept> kept_;        // of chunks that are not open yet
+  std::optional<Blocks> blocks_;  // of an all_gather; otherwise sums are collected
+  std::vector<Kept> kept_;        // workspaces of chunks that are not open yet
   std::optional<memory::Phase> collect_;
   std::optional<memory::Phase> hand_out_;
 };

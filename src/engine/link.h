@@ -16,13 +16,12 @@
 
 namespace nezha::engine {
 
-// Transfers of a connection that is down or suspect, for the moment in which the peer is asked which of
-// them landed.
+// Transfers of a connection that is down or suspect, while the peer is asked which of them landed.
 struct Unresolved {
   transport::WorkQueue requests;  // in the order of posting
   uint32_t epoch = 0;
-  uint32_t first = 0;             // the number of the first on that connection
-  Nanoseconds until = kNever;     // then they are sent again, answer or not
+  uint32_t first = 0;             // the number of the first of them on that connection
+  Nanoseconds until = kNever;     // at this time they are sent again, answered or not
 };
 
 struct Link {
@@ -37,7 +36,7 @@ struct Link {
   const double nominal;
   uint64_t posted_at_last_look = 0;
   uint64_t drained_at_last_look = 0;
-  uint64_t backlog = 0;  // as of PeerLinks::backlog
+  uint64_t backlog = 0;  // bytes, as PeerLinks::backlog last found
   uint32_t timings = 0;  // transfers that were timed before a rate was measured
   double empty_s = 0;    // the time of a transfer without payload, there and back
 
@@ -45,17 +44,17 @@ struct Link {
   control::Redial redial;
   Unresolved unresolved;
   uint32_t dialled_epoch = 0;     // the newest that we tried
-  uint32_t past_epoch = 0;        // of the connection before this one,
-  uint32_t past_landed = 0;       // and how many data frames landed on it
-  double good_rate = 0;           // bytes/s, as of when it was last heard; 0: not measured
+  uint32_t past_epoch = 0;        // of the connection before this one
+  uint32_t past_landed = 0;       // how many data frames landed on that connection
+  double good_rate = 0;           // bytes/s, while it was last heard; 0: not measured
   bool on_probation = false;      // back again: one transfer at a time until the first is acknowledged
   uint32_t first_on_probation = 0;  // the number of that transfer
-  Nanoseconds beat_at = 0;        // when something last left
+  Nanoseconds beat_at = 0;        // when a heartbeat or anything else last left
   uint64_t sent_at_beat = 0;      // ConnectionCounters::bytes_sent then
   bool beat_now = false;          // the peer is to know at once that we hear it again
   transport::ConnectionCounters past;  // of the connections before this one
 
-  // It carries data again: from what it once could do, carefully.
+  // The connection carries data again: with the rate that it last had, and one transfer at a time.
   void begin_probation() {
     monitor = control::RailMonitor(good_rate > 0 ? good_rate : nominal);
     measured_at = 0;
@@ -63,9 +62,9 @@ struct Link {
     on_probation = true;
     first_on_probation = connection->first_unacknowledged();
   }
-  // Something was acknowledged since.
+  // Whether a transfer was acknowledged since the probation began.
   bool has_proved() const { return connection->first_unacknowledged() != first_on_probation; }
-  // It waits for that: nothing more is to depend on it.
+  // True: its first transfer on probation is not acknowledged yet, so it gets no more.
   bool is_unproven() const { return on_probation && !has_proved() && has_work(); }
   bool is_up() const { return connection->is_up(); }
   // Data may be posted on it.
@@ -80,7 +79,7 @@ struct Link {
   transport::Path path() const {
     return {connection->peer, connection->rail, connection->peer_rail, connection->lane};
   }
-  // By what both ranks call it: the lower rank's rail.
+  // The index by which both ranks name the link's rail in frames: the lower rank's.
   int name_rail(int my_rank) const {
     return my_rank < connection->peer ? connection->rail : connection->peer_rail;
   }

@@ -104,7 +104,7 @@ Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
   receive.stands = request.stands;
   while (const auto index = matcher_.take_message(receive.source, request.tag)) {
     if (member_of(messages_[*index].source) < 0) {
-      // Sent by a stranger to the group before this rank knew who its members are.
+      // A rank that is no member sent the message before this rank knew the members.
       forget_offer(*index);
       continue;
     }
@@ -120,7 +120,7 @@ Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
 
 // -------------------------------------------------------------------------------- endings
 
-// An operation under way, as its deadline sees it.
+// An operation under way, with what the error says when its deadline passes.
 struct Mailbox::Pending {
   bool is_send = false;
   bool is_matched = false;
@@ -191,7 +191,7 @@ bool Mailbox::needs(int member, bool standing_too) const {
     any_source |= receive.source == kAnySource;
   });
   if (needed || !any_source) return needed;
-  // Who waits for any rank can go on as long as there is one.
+  // A receive from any rank can go on as long as one of the other ranks is there.
   return std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& other) {
     return other.global_rank == parts_.options.rank || other.global_rank == global ||
            is_gone(other.global_rank);

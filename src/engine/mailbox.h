@@ -47,7 +47,7 @@ struct Group;
 
 class Mailbox final : public Activity {
  public:
-  // What it uses of the engine.
+  // The parts of the engine that a Mailbox uses.
   struct Parts {
     const EngineOptions& options;
     const Clock& clock;
@@ -65,8 +65,8 @@ class Mailbox final : public Activity {
 
   // Starts a send or a receive. An error means that nothing started and `work` is untouched.
   Status submit(const MessageRequest& request, Work& work);
-  // Where a frame of a message goes. `member` is its sender's rank in the group; -1 while the members
-  // are unknown: then messages wait.
+  // Says where a frame of a message goes. `member` is its sender's rank in the group; -1 while the
+  // members are unknown: then messages wait.
   transport::Landing place(transport::Connection& connection, const wire::FrameHeader& header,
                            int member);
   // The group failed: every use of memory ends and every operation completes with `why`.
@@ -77,12 +77,12 @@ class Mailbox final : public Activity {
   Nanoseconds next_deadline() const;
   // Whether an operation that is under way needs this member.
   bool needs(int member) const { return needs(member, true); }
-  // Whether one does that does not merely stand open.
+  // Whether an operation needs it that is not a standing receive (MessageRequest::stands).
   bool awaits(int member) const { return needs(member, false); }
   bool is_idle() const { return pending_ == 0 && outbox_.is_idle(); }
-  // The gate gave rails to the message whose first transfer this is: the rest follows.
+  // The gate gave rails to the message whose first transfer this is: its other transfers follow.
   void admitted(const transport::WorkRequest& first) { outbox_.admitted(first); }
-  // Of the message to which a frame of ours belongs.
+  // The division of the message to which this rank's request belongs.
   Division& division_of(const transport::WorkRequest& request) { return outbox_.division_of(request); }
 
   void released(transport::WorkRequest& request) override;
@@ -92,9 +92,9 @@ class Mailbox final : public Activity {
  private:
   enum class ChunkState : uint8_t { waiting, landing, landed };
   enum class MessageState : uint8_t {
-    landing,    // the offer's payload is
-    waiting,    // for an earlier one of its source, or for a receive
-    receiving,  // matched
+    landing,    // the payload of the offer is landing
+    waiting,    // for an earlier message of its source, or for a receive
+    receiving,  // matched with a receive
   };
   // A message of another rank, from its offer to the end of its receive.
   struct Message {
@@ -111,10 +111,10 @@ class Mailbox final : public Activity {
     Receive receive;
   };
 
-  struct Peer {  // what came from it
+  struct Peer {  // the messages that came from one peer
     explicit Peer(std::pmr::memory_resource* memory) : messages(memory) {}
-    uint64_t next_offer = 0;  // all before have arrived
-    uint64_t eager_held = 0;  // cost of what is landing or waiting
+    uint64_t next_offer = 0;  // a number: all offers before it have arrived
+    uint64_t eager_held = 0;  // cost of the inline messages that are landing or waiting
     uint64_t eager_consumed = 0;
     uint64_t eager_told = 0;
     uint32_t receiving = 0;
@@ -128,7 +128,7 @@ class Mailbox final : public Activity {
   bool is_gone(int global) const;
   bool needs(int member, bool standing_too) const;
   Status check(const MessageRequest& request) const;
-  // Fails the group when the rank, or with kAnySource every other one, has left.
+  // Fails the group when that rank, or with kAnySource every other rank, has left.
   Status check_presence(int global, const wire::OpDescriptor& op);
   Status start_send(const MessageRequest& request, Work& work);
   Status start_receive(const MessageRequest& request, Work& work);
@@ -147,11 +147,11 @@ class Mailbox final : public Activity {
   uint32_t make_message(int global, const wire::FrameHeader& header);
   void forget_message(uint32_t index);
   void forget_offer(uint32_t index);
-  // The bytes that are held for a message that is not received.
+  // The bytes that are held for a message that no receive has taken.
   static uint64_t held_for(uint32_t payload) {
     return 2 * sizeof(Message) + (payload > 0 ? BufferPool::rounded(payload) : 0);
   }
-  // Lets the offers of a source that are complete up to here meet the receives.
+  // Matches a source's offers with receives, by their numbers, up to the first that is missing.
   void sort_in(int global);
   void join(uint32_t index, const Receive& receive);
   void take_inline(uint32_t index);
@@ -165,7 +165,7 @@ class Mailbox final : public Activity {
 
   const Parts parts_;
   Group& group_;
-  // Keeps the memory of records: after warm-up no message allocates.
+  // Keeps the memory of the records, so that after warm-up no message allocates.
   std::pmr::unsynchronized_pool_resource memory_;
   Outbox outbox_;
   PeerRecords<Peer> peers_;

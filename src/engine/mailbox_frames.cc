@@ -17,7 +17,7 @@ void Mailbox::released(transport::WorkRequest& request) {
   if (group_.failed.is_ok()) outbox_.released(request);  // `fail` ends what is left
 }
 
-// The sender of a message that is complete waits for its memory: it hears now.
+// The sender of a message that is complete waits for its memory, so it is answered at once.
 void Mailbox::acknowledge(int global) {
   for (Link& link : parts_.peers.of(global).links()) {
     if (link.connection->is_up() && link.connection->unacknowledged_frames() > 0) {
@@ -64,7 +64,7 @@ Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uin
   return landing;
 }
 
-// An honest sender keeps to the limits of the header file, so whoever passes them is not believed.
+// Whether an offer keeps to the limits of outbox.h, as those of an honest sender do.
 bool Mailbox::is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const {
   const uint64_t waiting_max = parts_.options.serves ? Outbox::kWaitingAtNodeMax : Outbox::kWaitingMax;
   if (header.op_seq - peer.next_offer >= waiting_max) return false;
@@ -110,7 +110,7 @@ Landing Mailbox::place_chunk(int global, const wire::FrameHeader& header) {
   Peer& peer = peer_of(global);
   const auto found = peer.messages.find(header.op_seq);
   if (found == peer.messages.end()) {
-    // Of a message that is complete; or of none.
+    // The message is complete already; or there is none with that number.
     return header.op_seq < peer.next_offer ? duplicate(group_) : kRefused;
   }
   const uint32_t index = found->second;

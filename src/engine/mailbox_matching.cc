@@ -101,7 +101,7 @@ void Mailbox::finish_receive(uint32_t index) {
 
 uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
   if (free_messages_.empty()) {
-    // Room for all of them, so that giving one back never needs memory.
+    // There is room for the indices of all messages, so that giving one back never needs memory.
     free_messages_.reserve(messages_.size() + 1);
     messages_.emplace_back();
     free_messages_.push_back(static_cast<uint32_t>(messages_.size() - 1));

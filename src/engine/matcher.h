@@ -29,7 +29,7 @@ struct Receive {
   wire::OpDescriptor op;    // `plan` is the tag
   Nanoseconds deadline = kNever;
   Work* work = nullptr;
-  bool stands = false;      // as of MessageRequest
+  bool stands = false;      // MessageRequest::stands
 };
 
 class Matcher {
@@ -37,13 +37,13 @@ class Matcher {
   explicit Matcher(std::pmr::memory_resource* memory)
       : receives_(memory), messages_(memory), arrivals_(memory) {}
 
-  // The message, as given to `add_message`, that a new receive takes; it waits no more.
+  // Removes and returns the message, as given to `add_message`, that a new receive takes.
   std::optional<uint32_t> take_message(int source, uint32_t tag);
-  // No message for it is there: it waits.
+  // The receive waits, because no message for it is there.
   void add_receive(const Receive& receive);
-  // The receive that takes a new message; it waits no more.
+  // Removes and returns the receive that takes a new message.
   std::optional<Receive> take_receive(int source, uint32_t tag);
-  // No receive for it is posted: it waits.
+  // The message waits, because no receive for it is posted.
   void add_message(int source, uint32_t tag, uint32_t message);
 
   template <class Visit>
@@ -53,7 +53,7 @@ class Matcher {
   void clear();
 
  private:
-  // Everything of one source with one tag lies together, oldest first.
+  // Orders a map so that all entries of one source with one tag are together, oldest first.
   struct Key {
     uint32_t tag;
     int source;

@@ -1,4 +1,4 @@
-// MemberSet: a set of members of one communicator, as it also stands in frames.
+// MemberSet: a set of members of one communicator, with the bytes that it has in frames.
 //
 // Contract: a plain value; any thread. Member m is bit m % 8 of byte m / 8. All sets of one communicator
 // have the same number of bytes; the operations below are for such sets.
@@ -19,7 +19,7 @@ class MemberSet {
     for (int member = 0; member < members; ++member) set.add(member);
     return set;
   }
-  // What a frame holds. False: it is no set of so many members.
+  // Reads the bytes of a set from a frame. False: they are no set of so many members.
   bool read(const std::string& bytes, int members) {
     if (bytes.size() != (static_cast<size_t>(members) + 7) / 8 || bytes.empty()) return false;
     const auto unused = 8 * bytes.size() - static_cast<size_t>(members);
@@ -72,13 +72,13 @@ class MemberSet {
     for (const char byte : bytes_) members += std::popcount(static_cast<uint8_t>(byte));
     return members;
   }
-  // -1: there is none.
+  // The lowest member; -1: the set is empty.
   int lowest() const {
     const size_t at = bytes_.find_first_not_of('\0');
     if (at == std::string::npos) return -1;
     return static_cast<int>(8 * at) + std::countr_zero(static_cast<uint8_t>(bytes_[at]));
   }
-  // Visits them in order.
+  // Visits the members in ascending order.
   template <class Visit>
   void each(Visit visit) const {
     for (size_t i = 0; i < bytes_.size(); ++i) {

@@ -52,7 +52,7 @@ bool MemoryProgress::is_attended() const {
                      [](const Execution* each) { return each->is_attended(); });
 }
 
-// With the end of one the next of its group may begin.
+// When an operation ends, the next one of its group may begin.
 bool MemoryProgress::advance(bool sleeps) {
   bool moved = false;
   for (size_t i = 0; i < running_.size();) {
@@ -88,7 +88,7 @@ void MemoryProgress::on_ready(uint32_t) {
 
 bool MemoryProgress::poll() { return attend(); }
 
-// The sign first, then a last look: what comes now rings.
+// The areas say that this rank sleeps, then it looks once more: what comes later rings the bell.
 progress::Polled::Sleep MemoryProgress::may_sleep() {
   said_ = true;
   return advance(true) ? Sleep::no : Sleep::until_woken;

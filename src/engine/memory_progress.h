@@ -1,10 +1,11 @@
 // MemoryProgress: moves the operations that run in the memory of this host, as part of the loop.
 //
-// Contract: owned by an Engine; progress lock held. One operation of a group runs at a time, those of
-// several groups beside each other. While somebody waits for one that has begun, `poll` waits itself for
-// a moment, as a turn of the loop costs more than what short operations take: it looks again and again,
-// if there are as many processors as ranks, and then gives the processor away between the looks, as who
-// is waited for may need it. Before the loop sleeps the areas say for whom, and the bell wakes it.
+// Contract: owned by an Engine; progress lock held. In one area operations run one after the other,
+// in several areas beside each other. While a caller waits for an operation that has begun, `poll`
+// itself waits for a moment, because a turn of the loop takes longer than a short operation. It
+// looks again and again, if there are as many processors as ranks; then it gives the processor away
+// between the looks, because the rank that is waited for may need it. Before the loop sleeps the
+// areas say for whom this rank waits, and the bell wakes it.
 #pragma once
 
 #include <memory>
@@ -28,10 +29,10 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   MemoryProgress& operator=(const MemoryProgress&) = delete;
 
   memory::HostMemory& memory() { return memory_; }
-  // One that has started; it runs until it is done or forgotten.
+  // The operation has started; it is moved until it is done or forgotten.
   void began(Execution& execution);
   void forget(const Execution& execution) { std::erase(running_, &execution); }
-  // Until no operation runs that somebody waits for, or a moment has passed; true when anything moved.
+  // Moves operations until no caller waits for one, or a moment has passed; true: something moved.
   bool attend();
 
  private:
@@ -49,7 +50,7 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   Operations& operations_;
   memory::HostMemory memory_;
   std::vector<Execution*> running_;
-  bool said_ = false;   // in the areas, that this rank sleeps
+  bool said_ = false;   // the areas say that this rank sleeps
   const bool crowded_;  // more ranks than processors
 };
 

@@ -20,10 +20,10 @@ struct MessageRequest {
   int peer = -1;           // rank in the communicator; -1: any source
   uint32_t tag = 0;
   Nanoseconds deadline = kNever;
-  bool stands = false;     // a receive for what may come at any time: it hurries nobody
+  bool stands = false;     // a receive for what may come at any time: it makes no rank awaited
 };
 
-// As its frames describe it: the tag is in `plan`.
+// The description that the message's frames have: the tag is in `plan`.
 inline wire::OpDescriptor op_of(const MessageRequest& request) {
   wire::OpDescriptor op;
   op.collective = Collective::send_recv;

@@ -1,4 +1,4 @@
-// What to say when two ranks' programs disagree about the same operation.
+// Mismatch: the error for two ranks whose programs disagree about the same operation.
 //
 // Contract: pure. The sentence names both ranks, the communicator, the operation's number, the
 // field and both values.
@@ -16,8 +16,8 @@ struct RankedDescriptor {
   const wire::OpDescriptor& op;
 };
 
-// `other` as far as it can be compared with `mine`, both of the same operation as a whole: of
-// all_to_all_v each rank has counts of its own.
+// `other` with the fields of `mine` where the two cannot be compared: in an all_to_all_v each rank
+// has its own counts. Both describe the operation as a whole.
 wire::OpDescriptor comparable(const wire::OpDescriptor& mine, wire::OpDescriptor other);
 
 Status describe_mismatch(uint64_t comm, uint64_t op_seq, const RankedDescriptor& mine,

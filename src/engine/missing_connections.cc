@@ -55,7 +55,7 @@ void MissingConnections::run(const std::vector<bool>& awaited, Nanoseconds now) 
   }
 }
 
-// Of two ranks the lower one looks after that, as after lost connections.
+// The lower one of two ranks tries the rails, as it also dials lost connections again.
 void MissingConnections::try_late_rails(PeerLinks& links, Nanoseconds now) {
   if (manager_ == nullptr || options_.rank > links.peer()) return;
   Peer& peer = state(links);
@@ -118,8 +118,9 @@ void MissingConnections::done(const transport::ConnectResult& result) {
   if (manager_ == nullptr || links.gone || result.lost.is_ok() || !links.links().empty()) return;
   if (peer.needed_since == kNever) return;
   const Nanoseconds now = clock_.now();
-  // A rank that answers may stand still, and a silent network may come back. A want of this host says
-  // nothing about the peer: it ends with the deadline of whatever needs the connection.
+  // A rank that answers may stand still, and a silent network may come back. Missing resources of
+  // this host (`starved`) say nothing about the peer: attempts go on until the deadline of what
+  // needs the connection.
   const Nanoseconds patience = result.answered ? options_.peer_deadline : options_.outage;
   const bool may_come = result.answered || result.silent;
   if (result.starved || (may_come && now - peer.needed_since < patience)) {

@@ -30,8 +30,8 @@ struct OpRequest {
   bool is_split = false;  // an all_reduce in which a communicator is split
   Algorithm algorithm = Algorithm::automatic;
   Nanoseconds deadline = kNever;
-  // Of a member of a group with nodes: takes note of the elements whose result is in `out`; borrowed as
-  // the buffers are.
+  // For a member of a group with nodes: here the engine notes the elements whose result is in
+  // `out`; borrowed as the buffers are.
   std::vector<schedule::Range>* landed = nullptr;
   uint32_t avoid_rails = 0;  // control::OpClass::avoid
   bool attended = false;     // its caller waits for it at once

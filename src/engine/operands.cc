@@ -19,7 +19,7 @@ using schedule::StepKind;
 
 namespace {
 
-// Of one pass of additions.
+// One pass of additions takes at most so many operands.
 constexpr size_t kOperandsMax = 64;
 
 bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
@@ -158,7 +158,7 @@ void Operands::replace(Cursor& at, const Step& step, const std::byte* incoming) 
   if (landed_ != nullptr && !step.in_workspace) take_note(range_of(at, step));
 }
 
-// Chunks end nearly in their order, so there are few of them.
+// Chunks end nearly in their order, so there are few ranges.
 void Operands::take_note(Range range) {
   for (Range& each : *landed_) {
     if (each.end == range.begin) {
@@ -171,7 +171,7 @@ void Operands::take_note(Range range) {
 
 void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incoming) {
   const Range range = range_of(at, step);
-  // What was kept of the steps before this one (Execution::apply) comes first.
+  // The payloads that were kept of the steps before this one (Execution::apply) are added first.
   const auto end = static_cast<size_t>(&step - at.program->steps.data());
   const auto kept = [&](size_t index) {
     return at.steps[index].state == StepState::done && at.steps[index].scratch.data != nullptr;

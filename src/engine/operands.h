@@ -51,11 +51,11 @@ class Operands {
   void prepare(const OpRequest& request, const schedule::Plan& plan, const schedule::Schedule& schedule);
   const schedule::ChunkMap& map() const { return map_; }
   uint64_t element_bytes() const { return element_bytes_; }
-  // Of all_to_all_v: elements to and from a member.
+  // For all_to_all_v: how many elements go to a member, and come from it.
   uint64_t elements_to(int member) const { return blocks_.input(static_cast<size_t>(member)).size(); }
   uint64_t elements_from(int member) const { return blocks_.output(static_cast<size_t>(member)).size(); }
 
-  // Of the cursor's chunk and program: what each step reads or writes.
+  // Finds for the cursor's chunk and program what each step reads or writes.
   void open(Cursor& at) const;
   schedule::Range range_of(const Cursor& at, const schedule::Step& step) const {
     return at.steps[static_cast<size_t>(&step - at.program->steps.data())].range;
@@ -71,18 +71,18 @@ class Operands {
   std::byte* target_of(Cursor& at, const schedule::Step& step);
   const std::byte* source_of(Cursor& at, const schedule::Step& step);
   void run_local(Cursor& at, const schedule::Step& step);
-  // `incoming`: null when it has landed in its place.
+  // `incoming`: the payload; null when it has landed in its place.
   void replace(Cursor& at, const schedule::Step& step, const std::byte* incoming);
   void reduce_into(Cursor& at, const schedule::Step& step, const std::byte* incoming);
-  // The request sends from a private copy; false when there is no memory for it.
+  // Makes the request send from a private copy; false when there is no memory for it.
   bool copy_into(transport::WorkRequest& request, bool scaled);
-  // By which inputs are multiplied; whether they are.
+  // The factor by which inputs are multiplied; scales(): whether they are.
   double factor() const { return factor_; }
   bool scales() const { return factor_ != 1; }
   std::byte* output_at(schedule::Range range) const {
     return out_ + (range.begin - out_origin_) * element_bytes_;
   }
-  // Of a chunk; null when there is no memory.
+  // Makes the workspace of a chunk; null when there is no memory.
   Workspace* make_workspace(uint32_t chunk);
   void release(Workspace* workspace) { Workspace::release(pool_, workspace); }
 
@@ -99,10 +99,10 @@ class Operands {
     return in_ + (range.begin - in_origin_) * element_bytes_;
   }
   std::byte* workspace_at(Cursor& at, schedule::Range range);
-  // Output = workspace.
+  // Copies the step's parts from the workspace to the output.
   void keep(Cursor& at, const schedule::Step& step);
   void take_note(schedule::Range range);
-  // Copies input to `to`; scaled where the operation scales its inputs.
+  // Copies input to `to`, scaled if the operation scales its inputs.
   void take_input(std::byte* to, const std::byte* from, uint64_t count);
 
   BufferPool& pool_;

@@ -8,8 +8,8 @@
 namespace nezha::engine {
 namespace {
 
-// That a group keeps to use again, as many as usually run beside each other. Also those whose division
-// frames still go by that other ranks need (Transfers::division_of).
+// A group keeps so many executions to use again, as many as usually run beside each other. Frames
+// that other ranks still need go by the divisions of these (Transfers::division_of).
 constexpr size_t kIdleMax = 64;
 
 }  // namespace
@@ -40,7 +40,7 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
 }
 
 // Short operations run beside each other while all that they may send to one member fits into half of
-// its credit: then none can hold up another. Longer ones have the rails for themselves.
+// its credit: then none can hold up another. Longer operations run alone.
 bool Operations::start(Group& group, size_t index, uint64_t load) {
   Execution& execution = *group.active[index];
   const uint64_t room = group.credit_bytes / 2;
@@ -105,9 +105,9 @@ void Operations::finish(Group& group, size_t index) {
   const Nanoseconds now = clock_.now();
   const bool is_gated = parts_.transfers.gates(execution.descriptor().collective);
   if (!execution.in_memory() && !is_gated) parts_.transfers.learn(group, execution.division, now);
-  // What is not handed out in memory ends with a message.
+  // An operation that is not handed out in memory ends with a frame: `memory_` still has it.
   if (execution.uses_memory()) memory_->forget(execution);
-  // Without memory for this it stays active, and whoever waits for it hears of the failure.
+  // Without memory for this the operation stays active, and its caller hears of the failure.
   group.idle.push_back(std::move(group.active[index]));
   group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
   diagnostics_.done(group, execution, now);

@@ -2,8 +2,8 @@
 //
 // Contract
 //   Owner    the engine; progress lock held.
-//   Order    operations of a group begin one after the other, and run beside each other as far as that
-//            holds nobody up. They complete as they are done.
+//   Order    operations of a group begin one after the other, and run beside each other as far as
+//            none holds up another. They complete as they are done.
 #pragma once
 
 #include "base/clock.h"
@@ -26,21 +26,21 @@ class Operations {
              Execution::Parts parts)
       : clock_(clock), groups_(groups), planner_(planner), diagnostics_(diagnostics), parts_(parts) {}
 
-  // What moves those that run in memory.
+  // `memory` moves the operations that run in memory.
   void set_memory(MemoryProgress* memory) { memory_ = memory; }
-  // Starts one; an error means that nothing started and `work` is untouched.
+  // Takes an operation; an error means that nothing started and `work` is untouched.
   Status begin(Group& group, const OpRequest& request, Work& work);
-  // Starts what may start, finishes what is finished.
+  // Starts the operations of the group that may start, and finishes those that are done.
   void progress(Group& group);
   void progress_all();
-  // Where an arriving frame of one goes.
+  // Says where an arriving frame of an operation goes.
   transport::Landing place(Group& group, transport::Connection& connection,
                            const wire::FrameHeader& header);
-  // That have begun.
+  // How many operations have begun.
   uint64_t count() const { return count_; }
 
  private:
-  // Of the active ones. False when it must wait for those before it.
+  // Starts the active operation at `index`. False: others before it must end, or the group failed.
   bool start(Group& group, size_t index, uint64_t load);
   void finish(Group& group, size_t index);
 

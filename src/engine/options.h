@@ -25,13 +25,14 @@ struct EngineOptions {
   Nanoseconds peer_deadline = 30 * kSecond;
   // A peer is lost when nothing has answered for its host for so long.
   Nanoseconds outage = 10 * kSecond;
-  // Of a node, whose peers are not trusted with its memory: nothing is kept for a communicator that it
-  // does not know, frames are as long as chunks at most, and few messages wait.
+  // True for a node, whose peers are not trusted with its memory: it keeps nothing for a
+  // communicator that it does not know, frames are as long as chunks at most, and few messages
+  // wait.
   bool serves = false;
   std::vector<std::string> rail_names = {};  // of this rank's rails, for errors; may be empty
   // The schedules of Algorithm::file; null where the user has none.
   std::shared_ptr<const schedule::FileAlgorithm> file_algorithm = {};
-  // What a rail is taken for until it is measured, by rail; empty: kNominalBytesPerS.
+  // By rail, the rate that is assumed until it is measured; empty: kNominalBytesPerS.
   std::vector<double> nominal_bytes_per_s = {};
   int streams_per_rail = 1;
   // By global rank: equal for ranks that share a host. Empty: each is alone.
@@ -43,7 +44,7 @@ struct EngineOptions {
   // Peers get connections when they are first needed; false: all have them from the start.
   bool on_demand = false;
 
-  // Of one connection.
+  // The nominal rate of one connection on that rail.
   double nominal_of(size_t rail) const {
     const bool known = rail < nominal_bytes_per_s.size();
     return (known ? nominal_bytes_per_s[rail] : kNominalBytesPerS) / streams_per_rail;

@@ -21,7 +21,7 @@ namespace {
 // Shorter chunks cost more in headers than a second rail brings.
 constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
 
-// Two for every rail, so that a short message too uses all of them.
+// A message has two chunks for every rail, so that a short one uses all rails, too.
 uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
   const uint64_t pieces = 2 * uint64_t{options.rails};
   const uint64_t even = divide_up(bytes, pieces);
@@ -69,7 +69,7 @@ Status Outbox::start(const MessageRequest& request, Work& work) {
   return Status::ok();
 }
 
-// Control frames and what was copied outlive their messages.
+// Control frames and copies of short messages outlive the messages, so they share one division.
 Division& Outbox::division_of(const transport::WorkRequest& request) {
   if (request.header.stage == kPayload) {
     auto& sends = peer_of(request.peer).sends;
@@ -79,7 +79,7 @@ Division& Outbox::division_of(const transport::WorkRequest& request) {
   return short_division_;
 }
 
-// Complete as soon as it is copied: a short message never waits for its receiver.
+// The send is complete as soon as the message is copied: a short one never waits for its receiver.
 Status Outbox::send_inline(const Send& send) {
   transport::WorkRequest* request = parts_.transfers.take();
   const Buffer copy = send.bytes > 0 ? parts_.pool.take(send.bytes) : Buffer();
@@ -130,7 +130,7 @@ void Outbox::post_control(int global, Stage stage, uint64_t number, const wire::
   parts_.transfers.post(*request);
 }
 
-// No more than the credit is under way at a time, so that a long message leaves room for others.
+// At most credit_bytes of a message are under way at a time: a long one leaves room for others.
 void Outbox::post_chunks(Send& send, uint64_t number) {
   const uint64_t window = std::max<uint64_t>(parts_.options.credit_bytes / send.chunk_bytes, 1);
   while (send.next_chunk < send.chunks && send.unreleased < window) {
@@ -154,7 +154,7 @@ void Outbox::post_chunks(Send& send, uint64_t number) {
     request->turn.parts = send.chunks;
     request->peer = send.peer;
     parts_.transfers.post(*request);
-    // The rest waits with it.
+    // The other chunks of the message wait with this one for the gate.
     if (send.turn.number == 0 && parts_.transfers.gates(Collective::send_recv)) return;
   }
 }
@@ -214,7 +214,7 @@ Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
 Landing Outbox::place_drained(int global, const wire::FrameHeader& header) {
   Peer& peer = peer_of(global);
   if (header.length != 0 || header.op_seq > peer.eager_sent) return kRefused;
-  // Cumulative: an older value, overtaken on another rail, says nothing.
+  // The value is cumulative: an older one, overtaken on another rail, says nothing.
   peer.eager_drained = std::max(peer.eager_drained, header.op_seq);
   return {};
 }

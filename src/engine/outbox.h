@@ -1,8 +1,8 @@
 // Outbox: the sends of this rank to the others of one group, from their offer to their acknowledgement.
 //
-// Contract: owned by a Mailbox, progress lock held. A short message is copied and complete at once; of a
-// longer one the payload leaves when the receiver has accepted it. What cannot be sent for want of memory
-// fails the group. The frames are described in docs/wire_format.md, "Messages".
+// Contract: owned by a Mailbox, progress lock held. A short message is copied, and its send is
+// complete at once; the payload of a longer one leaves when the receiver has accepted it. Without
+// memory for a frame the group fails. The frames are described in docs/wire_format.md, "Messages".
 #pragma once
 
 #include <cstdint>
@@ -28,24 +28,24 @@ class Transfers;
 struct EngineOptions;
 struct Group;
 
-// Of a frame that has come before, which is counted and dropped.
+// The landing of a frame that has come before, which is counted and dropped.
 transport::Landing duplicate(Group& group);
 
 class Outbox {
  public:
-  // Payload that came before its receive, per peer; a short message costs its bytes and a record.
+  // The most payload of a peer that waits for receives; a short message costs a record, too.
   static constexpr uint64_t kEagerBytesMax = 1024 * 1024;
   static constexpr uint64_t kRecordCost = 256;
-  // Messages of one peer that nobody has received; a sender stops at half of them.
+  // The most messages of one peer that nobody has received; a sender stops at half of them.
   static constexpr uint64_t kWaitingMax = 65536;
-  // The same at a node, which is asked one thing at a time.
+  // The most at a node, which is asked one thing at a time.
   static constexpr uint64_t kWaitingAtNodeMax = 8;
   static constexpr uint32_t kChunkBytesMin = 4096;
 
   enum Stage : uint16_t { kOffer = 0, kAccept = 1, kPayload = 2, kDrained = 3 };
   enum Slot : uint16_t { kInline = 0, kAnnounced = 1 };  // of an offer
 
-  // What it uses of the engine.
+  // The parts of the engine that an Outbox uses.
   struct Parts {
     const EngineOptions& options;
     const Clock& clock;
@@ -72,18 +72,18 @@ class Outbox {
     Division division;  // begins when it is accepted
   };
 
-  // `owner`: hears of releases, and passes them on.
+  // `owner` hears of releases, and passes them on to released().
   Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory);
 
   // An error means that nothing started and `work` is untouched.
   Status start(const MessageRequest& request, Work& work);
-  // A frame without payload about messages between the two ranks.
+  // Sends a frame without payload about messages between the two ranks.
   void post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
                     uint32_t chunk_bytes);
   transport::Landing place_accept(int global, const wire::FrameHeader& header);
   transport::Landing place_drained(int global, const wire::FrameHeader& header);
   void released(const transport::WorkRequest& request);
-  // As of Mailbox.
+  // As Mailbox::admitted and Mailbox::division_of.
   void admitted(const transport::WorkRequest& first);
   Division& division_of(const transport::WorkRequest& request);
   // The group failed, and the requests are withdrawn.
@@ -105,9 +105,9 @@ class Outbox {
   struct Peer {
     explicit Peer(std::pmr::memory_resource* memory) : sends(memory) {}
     uint64_t next_number = 0;
-    uint64_t unaccepted = 0;     // of `sends`
-    uint64_t eager_sent = 0;     // cumulative cost
-    uint64_t eager_drained = 0;  // of this, what it has consumed
+    uint64_t unaccepted = 0;     // how many of `sends` it has not accepted
+    uint64_t eager_sent = 0;     // cost of inline messages, cumulative
+    uint64_t eager_drained = 0;  // the part of `eager_sent` that it has consumed
     std::pmr::unordered_map<uint64_t, Send> sends;
   };
 

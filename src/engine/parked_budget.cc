@@ -7,10 +7,11 @@
 namespace nezha::engine {
 namespace {
 
-// A group has this for each rank of the job: Group::early_cost and rank_of_global, and PeerRecords twice.
+// A group has so many bytes for each rank of the job: Group::early_cost and rank_of_global, and
+// PeerRecords twice.
 constexpr uint64_t kBytesOfRank = 2 * sizeof(uint64_t) + sizeof(int) + sizeof(void*);
 
-// A turn of the loop looks at every group, so that many cost time as well.
+// A peer may open at most so many groups, because a turn of the loop looks at each of them.
 constexpr uint64_t kGroupsMax = 1024;
 
 }  // namespace

@@ -2,10 +2,10 @@
 // yet.
 //
 // Contract: owned by the engine, progress lock held. All parked groups of a peer have one bound in
-// bytes together. A group that a peer's frame opens is charged to it, with tables as long as the job
-// has ranks, and each frame as much as is held for it. What does not fit is refused before it is
-// read: the connection ends, and the frame, which was not acknowledged, comes again when the peer is
-// connected again. A group that is created or gone charges nobody any more.
+// bytes together. A peer is charged for a group that its frame opens, whose tables are as long as
+// the job has ranks, and for each frame with what is held for it. A frame that does not fit is
+// refused before it is read: the connection ends, and the frame, which was not acknowledged, comes
+// again when the peer is connected again. A group that is created or gone charges nobody any more.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ class ParkedBudget {
   }
   // These bytes are not held any more.
   void give(Group& group, int peer, uint64_t bytes);
-  // All that is charged for the group.
+  // The group is created or gone: nothing is charged for it any more.
   void give_all(Group& group);
-  // Frames of a group that has failed are not held any more; the group itself is.
+  // The frames of a group that has failed are not held any more; the group itself still is.
   void give_frames(Group& group);
 
-  // That a peer may have: so many times the credit of a communicator.
+  // The bound of a peer, as a multiple of the credit of a communicator.
   static constexpr uint64_t kCredits = 8;
   uint64_t max() const { return max_; }
 

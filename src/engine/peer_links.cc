@@ -24,7 +24,7 @@ Link* PeerLinks::settled(uint32_t bytes) {
   return link;
 }
 
-// Where other transfers wait on a rail in bulk, it takes longer than it did when transfers of this size
+// A rail on which other transfers wait in bulk takes longer than it did when transfers of this size
 // were timed.
 Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   if (Link* const link = settled(bytes)) {
@@ -52,7 +52,7 @@ Link* PeerLinks::quickest(Nanoseconds now, uint32_t bytes) {
   return link;
 }
 
-// Others wait for the time in which it is sent, but not for that in which the answer comes.
+// Other short transfers wait while this one is sent, but not while its acknowledgement comes.
 void PeerLinks::occupy(const Link& link, Nanoseconds now, uint32_t bytes) {
   const int rail = link.connection->rail;
   const double rate = std::max(link.monitor.rate_bytes_per_s(), 1.0);
@@ -69,7 +69,7 @@ void PeerLinks::took(const Connection& connection, const transport::WorkRequest&
   if (link == nullptr) return;
   if (link->empty_s == 0) link->empty_s = 2 * link->connection->latency_s;
   if (link->empty_s == 0 || seconds < link->empty_s) link->empty_s = seconds;
-  // What is mostly waiting for the peer says nothing about the rate.
+  // A time that is mostly the wait for the peer says nothing about the rate.
   const double sending_s = seconds - link->empty_s;
   if (bytes >= kWorthTiming && sending_s > link->empty_s) link->monitor.suppose(bytes / sending_s);
 }
@@ -78,9 +78,8 @@ bool PeerLinks::is_worth_timing(const Link& link, const transport::WorkRequest& 
   return !link.monitor.measured() && link.timings < kTimings && request.header.length >= kWorthTiming;
 }
 
-// Short operations go on one rail: to ask the kernel what every rail has to do would cost them more than
-// a rail that stands still for a moment longer than look() has known. Longer ones are what rates are
-// learned from.
+// Short operations go on one rail: asking the kernel for every rail's backlog would cost them more
+// than a rail that has stalled since look() measured it. Rates are learned from longer operations.
 Link* PeerLinks::sole(uint64_t bytes) {
   constexpr uint64_t kShort = 4 * 1024;
   const int rail = bytes <= kShort ? choice_->binder.sole() : control::RailBinder::kWait;
@@ -93,7 +92,7 @@ Link* PeerLinks::sole(uint64_t bytes) {
   return control::RailBinder::is_far_too_long(finish) ? nullptr : link;
 }
 
-// Null also when it has several lanes.
+// Null also when the rail has several lanes.
 Link* PeerLinks::only_link(int rail) {
   Link* only = nullptr;
   for (Link& link : links_) {
@@ -104,7 +103,7 @@ Link* PeerLinks::only_link(int rail) {
   return only;
 }
 
-// The rail for the next transfer, and of its connections the one with the least to do.
+// Chooses the rail for the next transfer, and on it the connection with the least to do.
 Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
                         const control::Shares& shares) {
   const bool again = wire::generation_of(request.header.flags) > 0;
@@ -148,7 +147,7 @@ Link* PeerLinks::choose(Nanoseconds now, const transport::WorkRequest& request,
   return link;
 }
 
-// The binder has to find the same, or it would give the work back to where it came from.
+// The binder has to agree, or it would bind the transfers to the slow rail again.
 bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const {
   const Nanoseconds gain = slow.connection->recall_ends_it() ? kLastResortGain : kHedgeGain;
   if (slow_s < 2 * other_s + static_cast<double>(gain) / kSecond) return false;
@@ -159,12 +158,12 @@ bool PeerLinks::may_hedge(const Link& slow, double slow_s, const Link& other, do
   return !shared || control::RailBinder::is_far_too_slow(slow_s, other_s);
 }
 
-// What drained since the last look teaches the monitor.
+// Teaches the monitor what has drained since the last look.
 void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
                       const std::optional<transport::Drained>& told) {
   const uint64_t posted = link.connection->posted_bytes();
   const uint64_t drained = posted - std::min(posted, backlog);
-  // Not everything that was there at the last look has drained: it was never without work.
+  // Not everything posted before the last look has drained: the connection was never without work.
   const bool backlogged = drained < link.posted_at_last_look &&
                           link.posted_at_last_look - link.drained_at_last_look >= Link::kEnoughToTell;
   const bool learned = told ? link.monitor.sample(told->busy, told->bytes, true)
@@ -176,8 +175,8 @@ void PeerLinks::learn(Link& link, Nanoseconds now, uint64_t backlog,
 
 namespace {
 
-// What was probably delivered since the latest word of it: none of it where that is younger than `fresh`.
-// After a longer silence than kPlausible the rail may stand still.
+// The bytes that were probably delivered since the latest report; 0 where that is younger than
+// `fresh`. After a longer silence than kPlausible the rail may stand still.
 uint64_t delivered_untold(const transport::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
   constexpr Nanoseconds kPlausible = 20 * kMillisecond;
   if (told.untold < fresh) return 0;
@@ -188,8 +187,8 @@ uint64_t delivered_untold(const transport::Drained& told, double rate_bytes_per_
 }  // namespace
 
 uint64_t PeerLinks::measure(Link& link, Nanoseconds now) {
-  // What kernels know of their connections they know by acknowledgements, which wait, too. To be more
-  // exact about one rail than about the other would give it more than its part.
+  // Kernels learn what was delivered from acknowledgements, which are late, too. Greater precision
+  // for one rail than for another would give it more than its share.
   constexpr Nanoseconds kAsKernels = 3 * kMillisecond;
   const uint64_t backlog = link.connection->backlog_bytes();
   const auto told = link.connection->drained(now);

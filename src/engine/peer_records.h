@@ -1,7 +1,8 @@
-// PeerRecords: a record for each peer, by global rank, made when it is first used: a job has peers by the
-// thousand, and a rank talks to few of them.
+// PeerRecords: a record for each peer, by global rank, made when it is first used: a job may have
+// thousands of peers, and a rank talks to few of them.
 //
-// Contract: owned by what keeps the records, progress lock held. `of` may throw std::bad_alloc.
+// Contract: owned by the object that keeps the records, progress lock held. `of` may throw
+// std::bad_alloc.
 #pragma once
 
 #include <memory>
@@ -20,9 +21,9 @@ class PeerRecords {
     if (record == nullptr) record = std::make_unique<Record>(memory_);
     return *record;
   }
-  // Null: it was never used.
+  // Null: the record was never used.
   const Record* find(int global) const { return records_[static_cast<size_t>(global)].get(); }
-  // Those that were used.
+  // Visits the records that were used.
   template <class Visit>
   void visit(Visit visit) const {
     for (const auto& record : records_) {

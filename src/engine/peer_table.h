@@ -1,8 +1,9 @@
-// PeerTable: the connections to every peer, and which peers have something to be done for.
+// PeerTable: the connections to every peer, and which peers have work to be done.
 //
-// Contract: owned by the engine, progress lock held. Whoever gives a peer something to send wakes it, and
-// connections say when they have output (ConnectionEvents::on_output); a peer that is not awake costs
-// nothing. One whose rails only drain is to be looked at now and then, not in every turn of the loop.
+// Contract: owned by the engine, progress lock held. Whoever queues something for a peer wakes it,
+// and connections say when they have output (ConnectionEvents::on_output); a peer that is not awake
+// costs nothing. A peer whose rails only drain is looked at now and then, not in each turn of the
+// loop.
 #pragma once
 
 #include <bit>
@@ -32,16 +33,17 @@ class PeerTable {
   const std::vector<std::unique_ptr<PeerLinks>>& all() const { return links_; }
   PeerLinks& of(int peer) const { return *links_[static_cast<size_t>(peer)]; }
   void wake(int peer) { set(awake_, static_cast<size_t>(peer)); }
-  // It has nothing to be sent, but something to be looked at (PeerLinks::is_draining).
+  // Nothing is to be sent to the peer, but its rails drain and are to be looked at
+  // (PeerLinks::is_draining).
   void drains(int peer) { set(draining_, static_cast<size_t>(peer)); }
-  // Wakes those of which that was said since this was last called.
+  // Wakes the peers for which `drains` was called since this was last called.
   void wake_draining() {
     for (size_t word = 0; word < awake_.size(); ++word) {
       awake_[word] |= std::exchange(draining_[word], 0);
     }
   }
-  // Visits those that are awake in the order of their ranks, also of those that wake meanwhile the higher
-  // ones. `visit(links)` says whether it stays awake.
+  // Visits the peers that are awake in the order of their ranks, and higher ranks that wake
+  // meanwhile, too. `visit(links)` says whether the peer stays awake.
   template <class Visit>
   void visit_awake(Visit visit) {
     for (size_t word = 0; word < awake_.size(); ++word) {

@@ -26,15 +26,16 @@ uint64_t longest_block(const OpRequest& request, int world_size) {
   return even ? request.count / static_cast<uint64_t>(world_size) : longest;
 }
 
-// Of an operation in memory, which has no steps. It is never destroyed: a process that exits may have
-// threads at work.
+// The schedule of an operation in memory, which has no steps. It is never destroyed: a process that
+// exits may have threads at work.
 const schedule::Schedule& kInMemory = *new schedule::Schedule{
     Collective::all_reduce, Algorithm::memory, 0, 1, 0, {schedule::Program()}};
 
-// Blocks of all_to_all_v are known to pairs of ranks only; there each frame says the pair's count.
+// A hash of the block lengths. 0 for all_to_all_v, whose blocks are known to pairs of ranks only:
+// there each frame says the pair's count.
 uint32_t name_of_lengths(const OpRequest& request) {
   if (request.collective == Collective::all_to_all_v) return 0;
-  NumberHash hash(0);  // of no counts: 0
+  NumberHash hash(0);  // without counts its value is 0
   for (const uint64_t count : request.input_counts) hash.add(count + 1);
   return static_cast<uint32_t>(hash.value() >> 16);
 }
@@ -50,7 +51,7 @@ std::unique_ptr<const schedule::Hosts> Planner::hosts_of(const std::vector<int>&
 
 Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& request) const {
   const bool is_asked = request.algorithm != Algorithm::automatic;
-  // Neither hosts nor their memory may say then in which order numbers are added.
+  // In a fixed order, neither hosts nor their memory may decide in which order numbers are added.
   const bool is_fixed = options_.fixed_order && schedule::has_order(request.collective, request.dtype);
   if (group.memory != nullptr && !is_asked && !is_fixed && memory::carries(request.collective)) {
     schedule::Plan plan;
@@ -75,7 +76,7 @@ Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& re
                           : schedule::make_plan(shape, group.costs);
 }
 
-// Where there is no area for one of the two, there are phases in none.
+// Phases run in memory only where there is an area for both kinds.
 bool Planner::has_areas(Group& group) {
   HostAreas& areas = group.areas;
   if (!areas.are_asked_for && memory_ != nullptr) {
@@ -102,7 +103,7 @@ Result<schedule::Schedule> Planner::build(Group& group, const OpRequest& request
   return schedule::between_hosts(*entry, *group.hosts, std::move(*built));
 }
 
-// The least recently used ones go that no operation runs.
+// Drops the least recently used schedules, except those that operations run.
 void Planner::make_room(Group& group) {
   while (group.schedules.size() > kSchedulesMin && group.schedule_bytes > kScheduleBytes) {
     auto oldest = group.schedules.end();
@@ -158,10 +159,10 @@ Status Planner::set_schedule(Group& group, const OpRequest& request, Choice& cho
   return Status::ok();
 }
 
-// Where a call is kept, or the least recently used one of those in whose place it can be.
+// The place where a call is kept, or the least recently used of the places where it may be kept.
 Choice& Planner::find_choice(Group& group, const OpRequest& request) {
   NumberHash hash;
-  hash.add(request.count);  // first: what follows spreads the bits of even ones
+  hash.add(request.count);  // first: the numbers after it spread the bits of even counts
   hash.add(static_cast<uint64_t>(request.collective));
   hash.add(static_cast<uint64_t>(request.dtype));
   hash.add(static_cast<uint64_t>(request.algorithm));
@@ -191,7 +192,7 @@ Result<const Choice*> Planner::choose(Group& group, const OpRequest& request, Ch
     NEZHA_RETURN_IF_ERROR(set_schedule(group, request, made));
     choice = made;
   }
-  choice.used_by = group.next_op_seq + 1;  // an empty one has 0
+  choice.used_by = group.next_op_seq + 1;  // 0 marks an empty place
   if (choice.kept != nullptr) choice.kept->used_by = choice.used_by;
   return &choice;
 }

@@ -20,11 +20,11 @@ class Planner {
  public:
   Planner(const EngineOptions& options, BufferPool& pool) : options_(options), pool_(pool) {}
 
-  // In which operations are carried out, or phases of them.
+  // `memory`: where operations, or phases of them, are carried out.
   void set_memory(memory::HostMemory* memory) { memory_ = memory; }
-  // Null where the ranks say nothing of their hosts.
+  // Null where the ranks name no hosts.
   std::unique_ptr<const schedule::Hosts> hosts_of(const std::vector<int>& members) const;
-  // Kept in the group for the next call like it; in `fresh` where that cannot be.
+  // The choice is kept in the group for the next call like it; in `fresh` where that is impossible.
   Result<const Choice*> choose(Group& group, const OpRequest& request, Choice& fresh);
 
  private:
@@ -34,7 +34,7 @@ class Planner {
   Result<KeptSchedule*> kept_schedule(Group& group, const OpRequest& request, const schedule::Plan& plan);
   void make_room(Group& group);
   Result<schedule::Schedule> build(Group& group, const OpRequest& request, const schedule::Plan& plan);
-  // All ranks of the host find the same.
+  // Whether phases inside the host can run in memory; all ranks of the host find the same.
   bool has_areas(Group& group);
 
   const EngineOptions& options_;

@@ -68,7 +68,7 @@ void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nano
 
 void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) {
   if (rails_ < 2) return;
-  // Here, where it adds to no operation's time, rather than when the next one begins.
+  // Looks at the rails now, which adds to no operation's time, and not when the next one begins.
   const Snapshots& rails = seen(now);
   Lasting& lasts = lasting(division.op);
   if (division.announced == 0 && division.lasted) {
@@ -83,7 +83,7 @@ void RailDivider::learn(const Division& division, control::Policy& policy, Nanos
   const Nanoseconds untold_for = std::exchange(lasts.untold_for, 0);
   uint64_t sent = 0;
   for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
-  // It says nothing about rates, and its transfers are timed one by one.
+  // So short an operation says nothing about rates, and its transfers are timed one by one.
   const bool agrees = division.shares.agreed != 0 || division.announced != 0;
   if (division.shares.quickest && sent < control::RailMonitor::kSmallest && !agrees) return;
   control::OpSample all = sample(division, division.begun_at, true, now, rails);
@@ -150,7 +150,7 @@ RailDivider::Snapshots RailDivider::snapshots() const {
       return each.measured_at > 0;
     });
   }
-  // Nothing tells yet which of them lead to somebody.
+  // Without any connection, nothing tells which of the rails lead to a peer.
   for (size_t rail = 0; rail < nominal_bytes_per_s_.size() && !met_any; ++rail) {
     rails[rail].up = true;
     rails[rail].rate_bytes_per_s = nominal_bytes_per_s_[rail];

@@ -25,18 +25,19 @@ class RailDivider {
   // By rail of this rank; the first `rails` of them count.
   using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
 
-  // `nominal_bytes_per_s`: what rails are taken for while no peer is connected.
+  // `nominal_bytes_per_s`: the rates that are assumed while no peer is connected.
   RailDivider(const std::vector<std::unique_ptr<PeerLinks>>& peers, uint32_t rails,
               const std::vector<double>& nominal_bytes_per_s)
       : peers_(peers), rails_(rails), nominal_bytes_per_s_(nominal_bytes_per_s) {}
 
   void begin(Division& division, control::Policy& policy, const control::OpClass& op, Nanoseconds now);
-  // What holds for its next transfer.
+  // The shares for the next transfer of the operation; asks the policy for a review if one is due.
   const control::Shares& shares(Division& division, control::Policy& policy, Nanoseconds now);
-  // A timed transfer of it was acknowledged. Its rail was busy with it since its posting, or since what
-  // landed there before: time in which operations share a rail is divided among them.
+  // A timed transfer of the operation was acknowledged. The rail was busy with it since it was
+  // posted, or since the transfer before it landed there, so that time in which operations share a
+  // rail is divided among them.
   void landed(Division& division, uint32_t rail, uint64_t bytes, Nanoseconds posted, Nanoseconds now);
-  // The operation is over.
+  // The operation is over: the policy learns from it.
   void learn(const Division& division, control::Policy& policy, Nanoseconds now);
   // A connection was lost, fell silent, or returned: what was decided before holds no longer.
   void rails_changed() { ++epoch_, seen_at_ = kNever; }
@@ -44,9 +45,10 @@ class RailDivider {
   Snapshots snapshots() const;
 
  private:
-  // So soon a rail that has become fast is tried again in the middle of an operation.
+  // The shares of a running operation are reviewed so often, so that a rail that has become fast is
+  // tried again in the middle of it.
   static constexpr Nanoseconds kReviewEvery = 50 * kMillisecond;
-  // Short operations follow one another faster than rates change.
+  // The rails are looked at again after so long: short operations end faster than rates change.
   static constexpr Nanoseconds kSeenAgain = kMillisecond;
 
   const Snapshots& seen(Nanoseconds now);
@@ -55,7 +57,7 @@ class RailDivider {
     uint32_t group = 0;
     int size = 0;           // bit_width of the bytes
     control::Shares shares; // number 0: none
-    // Operations of which the policy has not been told, and how long they took.
+    // How many operations the policy has not been told of, and how long they took together.
     uint32_t untold = 0;
     Nanoseconds untold_for = 0;
   };

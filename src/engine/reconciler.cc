@@ -29,7 +29,7 @@ void Reconciler::repost(PeerLinks& links, Link& link) {
 
 void Reconciler::ask(PeerLinks& links, Link& link) {
   Link* const over = links.usable();
-  if (over == nullptr) return;  // until one is there again
+  if (over == nullptr) return;  // ask_all asks when there is one again
   FrameHeader header = name_of(link, FrameType::reconcile);
   header.chunk = link.unresolved.epoch;
   header.op_seq = link.is_up() && link.connection->epoch == link.unresolved.epoch ? 0 : 1;

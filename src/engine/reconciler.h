@@ -1,8 +1,9 @@
-// Reconciler: what a lost or silent connection left unacknowledged: asks the peer, over another
-// connection, which of it landed, and sends the rest again; and answers the peer that asks.
+// Reconciler: what becomes of the transfers that a lost or silent connection left unacknowledged:
+// asks the peer, over another connection, which of them landed, and sends the others again; and
+// answers such a peer.
 //
-// Contract: owned by the Supervisor, progress lock held. Nobody waits long for an answer: without one all
-// of it is sent again, under the same identities.
+// Contract: owned by the Supervisor, progress lock held. An answer is not waited for long: without
+// one all of the transfers are sent again, under the same identities.
 #pragma once
 
 #include "base/clock.h"
@@ -18,20 +19,21 @@ class Reconciler {
   Reconciler(const EngineOptions& options, const Clock& clock, Transfers& transfers)
       : options_(options), clock_(clock), transfers_(transfers) {}
 
-  // Takes what the link's connection left, the first of it being number `first` of that connection; the
-  // peer is asked at once.
+  // Takes the requests that the link's connection left, the first of which has number `first` on
+  // that connection; the peer is asked at once.
   void take(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
   // There is a connection again over which the peer can be asked.
   void ask_all(PeerLinks& links);
-  // The peer's answer.
+  // The peer answered.
   void on_landed(PeerLinks& links, const wire::FrameHeader& header);
-  // The peer asks what landed here; says about which connection, if that is the one we have.
+  // The peer asks what landed here. Returns the link that it asks about, if it means that link's
+  // present connection; otherwise null.
   Link* answer(PeerLinks& links, const wire::FrameHeader& header);
-  // Sends again what was not answered in time. To be called with all peers when `due` has come.
+  // Sends again what was not answered for in time. To be called with all peers when `due` has come.
   void run(PeerLinks& links, Nanoseconds now);
   Nanoseconds due() const { return due_; }
   void begin_run() { due_ = kNever; }
-  // Transfers that were found landed.
+  // How many transfers were found landed.
   uint64_t reconciled() const { return reconciled_; }
 
  private:

@@ -81,8 +81,8 @@ Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
                  "of the same origin, is being shrunk; wait for that call", me, group.comm,
                  lineage->parent);
   }
-  // What it failed with before is heard before what this rank wants: the error that the others see is
-  // why somebody shrinks, and not that somebody does.
+  // The error with which the group failed before is told before this rank's wish: the others are to
+  // see why somebody shrinks, and not that somebody does.
   if (!group.failed.is_ok()) parts_.failures.tell(group);
   parts_.failures.fail(group, error(Code::aborted, "rank %d called shrink() on communicator %" PRIu64
                                     "; every rank that continues must call it", me, group.comm), true);
@@ -111,7 +111,7 @@ void Shrinker::cancel(const Group& group, const Status& why, bool tell) {
   complete(*lineage, why);
 }
 
-// As if each of them was cancelled. Ranks that cannot be told now ask again and hear it then.
+// Ends each call as if it was cancelled. Ranks that cannot be told now ask again and hear it then.
 void Shrinker::out_of_memory(const Status& why) noexcept {
   for (const auto& lineage : lineages_) {
     if (lineage->call == nullptr) continue;
@@ -182,7 +182,7 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
   next_wakeup_ = std::min({next_wakeup_, lineage.ask_at, lineage.deadline});
 }
 
-// A member need not want a group to be heard: whatever comes from it says that it can be reached.
+// A member is heard whether it wants a group or not: any frame from it shows that it is reachable.
 void Shrinker::listen(Lineage& lineage, Nanoseconds now) const {
   if (lineage.began == kNever) lineage.began = now;
   for (int member = 0; member < lineage.agreement.size(); ++member) {
@@ -196,7 +196,7 @@ void Shrinker::listen(Lineage& lineage, Nanoseconds now) const {
   }
 }
 
-// The groups that the agreement has overtaken.
+// Fails the groups that the agreement has overtaken.
 void Shrinker::revoke(Lineage& lineage) {
   const Ballot& known = lineage.agreement.known();
   for (const auto& group : parts_.groups) {
@@ -227,7 +227,7 @@ void Shrinker::revoke(Lineage& lineage) {
   }
 }
 
-// A rank that wants another group because it cannot reach one of this group only says so in a statement.
+// A rank that wants another group because it cannot reach a member only says so in a statement.
 void Shrinker::revoke_broken(const Lineage& lineage, Group& group) const {
   if (!group.failed.is_ok()) return;
   MemberSet members(lineage.agreement.size());
@@ -260,7 +260,7 @@ void Shrinker::decide(Lineage& lineage) {
   request.costs = lineage.costs;
   auto group = parts_.maker.create_group(std::move(request));
   lineage.agreement.close();
-  // Somebody may have made, and used, a group of what we said on the way here.
+  // Somebody may have made, and used, a group of a ballot for which this rank voted before.
   for (const Ballot& earlier : lineage.told) {
     if (!(earlier == ballot)) parts_.maker.retire(comm_of(lineage, earlier));
   }
@@ -269,7 +269,7 @@ void Shrinker::decide(Lineage& lineage) {
   (*group)->lineage = lineage.root;
   (*group)->generation = ballot.generation;
   lineage.call->group = *group;
-  if (!(lineage.agreement.known() == ballot)) note(lineage);  // it is over already
+  if (!(lineage.agreement.known() == ballot)) note(lineage);  // the new group is over already
   complete(lineage, Status::ok());
 }
 

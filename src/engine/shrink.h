@@ -2,8 +2,8 @@
 // ranks, gives up the groups that an agreement has overtaken, and makes the new ones.
 //
 // Contract
-//   Owner    the engine, progress lock held. Groups are made and given up in `run` only, because what
-//            it learns it learns deep inside of loops over them.
+//   Owner    the engine, progress lock held. Groups are made and given up in `run` only, because
+//            losses and statements are heard of deep inside of loops over the groups.
 //   Errors   of one shrink: `timed_out` naming who did not call it, `aborted`, `peer_lost` when the
 //            others gave this rank up or may go on without it, `invalid_argument` when one is under way
 //            already.
@@ -36,7 +36,7 @@ class MissingConnections;
 class PeerTable;
 struct EngineOptions;
 
-// What one caller waits for. `group` counts when `work` is done without an error.
+// The result for which one caller waits. `group` counts when `work` is done without an error.
 struct ShrinkCall {
   Work work;
   Group* group = nullptr;
@@ -44,7 +44,7 @@ struct ShrinkCall {
 
 class Shrinker {
  public:
-  // What it uses of the engine.
+  // The parts of the engine that a Shrinker uses.
   struct Parts {
     const EngineOptions& options;
     const GroupTable& groups;
@@ -66,10 +66,10 @@ class Shrinker {
   void out_of_memory(const Status& why) noexcept;
 
   void on_agree(int peer, const wire::FrameHeader& header, const std::string& set);
-  // `exited`: it has ended; otherwise nothing is known but that nothing comes from it.
+  // `exited`: the peer has ended; otherwise all that is known is that nothing comes from it.
   void lost(int peer, bool exited);
   void tell_again(PeerLinks& links);
-  // Sets, by global rank, those from which a call waits for word.
+  // Sets the ranks (global) from which a call waits for a statement.
   void mark_awaited(std::vector<bool>& awaited) const;
 
   void run(Nanoseconds now);
@@ -77,15 +77,15 @@ class Shrinker {
   Nanoseconds next_wakeup() const { return next_wakeup_; }
 
  private:
-  // How long a waiting rank trusts that what it said was heard.
+  // A rank that waits tells its statement so often to members that have not voted: frames get lost.
   static constexpr Nanoseconds kAskEvery = 50 * kMillisecond;
-  // Lineages without a group are kept for those that still ask.
+  // Up to so many lineages, those without a group are kept for ranks that still ask.
   static constexpr size_t kEndedMax = 256;
 
-  // What a frame wants, in its `stage`.
+  // The wish of the frame's sender, in the frame's `stage`.
   enum class Wish : uint16_t { none = 0, answer = 1, abort = 2 };
-  // Which set of a statement a frame holds, in its `slot`. That of the dead is the last one, and others
-  // that are empty are not sent.
+  // Which set of a statement a frame holds, in its `slot`. The set of the dead is sent last; other
+  // sets are not sent when they are empty.
   enum class Part : uint16_t { dead = 0, exited = 1, base = 2, row = 3, unheard = 4 };
 
   struct Lineage {
@@ -97,8 +97,8 @@ class Shrinker {
     uint64_t root;              // communicator
     std::vector<int> members;   // global ranks
     Agreement agreement;
-    std::vector<Ballot> told;   // votes since the last group: somebody may have made one of each
-    std::map<int, Statement> parts;  // by member: of which the frame with the dead has not come yet
+    std::vector<Ballot> told;   // votes since the last group; each may have led to a group
+    std::map<int, Statement> parts;  // by member: a statement whose set of the dead is missing
     uint64_t aborted = 0;       // the last generation that this rank aborted
     bool due = false;           // something was learned
     ShrinkCall* call = nullptr;
@@ -111,7 +111,7 @@ class Shrinker {
   };
 
   Lineage* find(uint64_t root);
-  // Of a group that this rank has; null when it has none, or it is not complete.
+  // The lineage of a group that this rank has; null: it has none, or does not know its members yet.
   Lineage* adopt(uint64_t root);
   void forget_ended();
   void note_gone(Lineage& lineage) const;

@@ -35,7 +35,7 @@ void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   connection->flush();
 }
 
-// Also those given up, if they can hear it: they wait in vain.
+// Tells members that were given up, too, if they can be reached: they wait in vain.
 void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
   for (const int peer : lineage.members) {
     const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
@@ -46,7 +46,7 @@ void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
 void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& set) {
   Lineage* const lineage = adopt(header.comm);
   const int member = lineage == nullptr ? -1 : lineage->member_of(peer);
-  if (member < 0) return;  // it asks again, should we become one
+  if (member < 0) return;  // the peer asks again, in case this rank gets such a group
   const std::optional<Statement> said = take_part(*lineage, member, header, set);
   if (!said) return;
   Agreement& agreement = lineage->agreement;
@@ -64,7 +64,7 @@ void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& 
   if (agreement.own().ballot.generation > 0) tell(*lineage, links, Wish::none);
 }
 
-// Parts that a lost connection left behind are true all the same: what a member says only grows.
+// Parts that came on a connection that is lost now are still true: a member's statements only grow.
 std::optional<Statement> Shrinker::take_part(Lineage& lineage, int member, const FrameHeader& header,
                                              const std::string& set) {
   const int size = lineage.agreement.size();

@@ -51,13 +51,13 @@ void Supervisor::run(Nanoseconds now) {
   parts_.shrinker.mark_awaited(awaited_);
   parts_.missing.run(awaited_, now);
   for (const auto& links : parts_.peers.all()) {
-    // Whoever has had no connection yet cannot be missed.
+    // A peer that has had no connection yet cannot fall silent.
     const bool connected = links != nullptr && !links->links().empty();
     if (connected && !links->gone && !links->left) look_after(*links, now);
   }
 }
 
-// Nobody has had that time to answer, or to be heard.
+// While this process stood still nobody could answer, or be heard: that time does not count.
 void Supervisor::excuse(Nanoseconds now, Nanoseconds stood_still) {
   excused_until_ = now;
   for (Peer& peer : peers_) {
@@ -66,8 +66,8 @@ void Supervisor::excuse(Nanoseconds now, Nanoseconds stood_still) {
   parts_.missing.excuse(stood_still);
 }
 
-// The look that was planned while there was nothing to do comes far too late for what may fall silent
-// now; operations that are over before a busy one never see it.
+// The look that was planned while there was nothing to do comes too late for a connection that
+// falls silent now. Operations shorter than kTickBusy end before the look that is planned here.
 void Supervisor::touch(int peer) {
   Peer& touched = peers_[static_cast<size_t>(peer)];
   if (touched.touched) return;
@@ -89,7 +89,7 @@ void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   parts_.missing.try_late_rails(links, now);
 }
 
-// Whether the peer is to beat often, because one of us two has work with the other.
+// Notes whether the peer is to beat often, because one of the two ranks has work with the other.
 void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
   const bool under_way =
       links.has_pending() ||
@@ -112,7 +112,8 @@ void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
   for (Link& link : links.links()) {
     if (link.is_up()) freshest = std::max(freshest, link.connection->heard_at());
   }
-  // When a peer that was stopped speaks again, one of its connections is the first.
+  // When a peer that was stopped speaks again, one of its connections is heard first; the silence
+  // of the others is counted from then on.
   if (freshest - peer.freshest >= control::HealthRules().patience) peer.voice_since = freshest;
   peer.freshest = freshest;
   Nanoseconds expected = peer.expected_since;
@@ -125,7 +126,7 @@ void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
   }
 }
 
-// What a connection can do is remembered while it is heard: a silent one looks infinitely slow.
+// The rate of a connection is remembered while it is heard: a silent one looks infinitely slow.
 void Supervisor::look_at(Link& link, Nanoseconds now) {
   if (link.monitor.measured() && now - link.connection->heard_at() < 2 * kTickBusy) {
     link.good_rate = link.monitor.rate_bytes_per_s();
@@ -159,7 +160,7 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
   const Nanoseconds every = peer.expected_since != kNever ? kBeatBusy : kBeatIdle;
   for (Link& link : links.links()) {
     Connection& connection = *link.connection;
-    // What waits to leave is as good as a beat, and what cannot leave would only be one more.
+    // A frame that waits to leave is as good as a beat, and where it cannot leave, no beat can.
     if (!connection.is_up() || (connection.has_output() && !link.beat_now)) continue;
     const uint64_t sent = connection.counters().bytes_sent;
     if (sent != link.sent_at_beat && !link.health.is_suspect()) link.beat_at = now;
@@ -178,8 +179,8 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
   }
 }
 
-// A connection that will be busy for long with what it has, beside one that has nothing to do: what the
-// slow one has not delivered is sent on the other, too. It keeps its place as a slow rail.
+// Where one connection will be busy for long with what it has, and another has nothing to do, the
+// transfers that the slow one has not delivered go on the other, too. The slow one stays in use.
 void Supervisor::hedge(PeerLinks& links) {
   if (links.has_pending()) return;
   for (Link& slow : links.links()) {
@@ -200,7 +201,7 @@ void Supervisor::hedge(PeerLinks& links) {
   }
 }
 
-// ------------------------------------------------------------------------- a peer without a voice
+// ------------------------------------------------------------------------- a peer that is silent
 
 void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
   if (manager_ == nullptr) return;
@@ -210,7 +211,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     for (Link& link : links.links()) {
       if (link.is_up()) since = std::max(since, link.connection->heard_at());
     }
-    // Work that begins ends no silence that was there before.
+    // Work that begins does not end a silence that has lasted for kSilentIdle.
     const Nanoseconds wanted = std::max(since, peer.expected_since);
     const bool awaited = peer.expected_since != kNever && now - wanted >= kSilentBusy;
     if (now - since < kSilentIdle && !awaited) {
@@ -226,7 +227,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
   if (answers && now - std::max(since, peer.answers_since) >= parts_.options.peer_deadline) {
     return lose(links, "it does not respond, although its host does", false);
   }
-  // However long it was silent: nobody is given up before somebody dialled.
+  // However long the peer was silent, it is not given up before a round of probes was not answered.
   if (peer.unanswered > 0 && now - std::max(since, peer.answered_at) >= parts_.options.outage) {
     return lose(links, "nothing answers on any rail", false);
   }
@@ -272,7 +273,7 @@ void Supervisor::end_round(PeerLinks& links, Peer& peer) {
   peer.answered_at = std::max(peer.answered_at, host_heard);
   if (now - host_heard < kProbeEvery) {
     peer.unanswered = 0;
-    // No more than the silence that is probed at the earliest: what was before may have been an outage.
+    // Not earlier than probes of this silence may have begun: before that may have been an outage.
     if (peer.answers_since == kNever) peer.answers_since = now - kSilentBusy;
   } else if (++peer.unanswered >= kRoundsOfAnOutage) {
     peer.in_outage = true;
@@ -287,7 +288,8 @@ void Supervisor::end_round(PeerLinks& links, Peer& peer) {
   if (peer.spoken > 1) give_up_silent(links);
 }
 
-// TCP sends again what was lost after pauses that doubled all the time: in as long as the outage lasted.
+// TCP sends lost segments again after pauses that doubled all the time: the next try may be as far
+// away as the outage was long.
 void Supervisor::end_outage(PeerLinks& links) {
   const Nanoseconds before = parts_.clock.now() - kSilentBusy;
   state(links).in_outage = false;
@@ -298,8 +300,9 @@ void Supervisor::end_outage(PeerLinks& links) {
   }
 }
 
-// It runs and hears us, and still nothing comes: it has closed its ends, of which nothing told us (in
-// shared memory nothing can). Who dials makes them again; the other rank is only to be there.
+// The peer runs and hears this rank, and still nothing comes: it has closed its ends of the
+// connections, and nothing told this rank (in shared memory nothing can). The rank that dials makes
+// them again; the other one only has to accept.
 void Supervisor::give_up_silent(PeerLinks& links) {
   if (parts_.options.rank > links.peer()) return;
   state(links).spoken = 0;

@@ -1,21 +1,23 @@
-// Supervisor: keeps the connections honest: beats, listens for silence, asks what landed, dials again,
-// and says when a peer is gone. What it decides with is pure (control/link_health.h, redial.h).
+// Supervisor: looks after the connections: beats, listens for silence, asks what landed, dials
+// again, and says when a peer is gone. The rules by which it decides are pure
+// (control/link_health.h, redial.h).
 //
 // Contract: owned by the engine, progress lock held. Mid-operation fail-over needs no agreement: every
 // sender decides for its own transfers, because their identity names no rail and receivers take any.
 //
-//   a connection breaks      the Reconciler has what it left
+//   a connection breaks      the Reconciler takes the transfers that it left
 //   it falls silent          the same, but it stays open: suspect; dead after a second, then dialled
 //   it is slow               what it has not delivered is sent on an idle connection, too (hedging)
-//   no connection is left    dialled and probed; the peer is lost when its host refuses, when nothing
-//                            answers for as long as an outage may last, or at the peer's deadline
+//   no connection is left    the peer is dialled and probed; it is lost when its host refuses, when
+//                            nothing answers for as long as an outage may last, or at its deadline
 //   none was made yet, or    MissingConnections
 //   a rail has none
-//   all are silent           the peer is stopped or its host is gone: probes tell; nobody is punished.
-//                            Or it closed them unheard: it answers probes itself; they are dialled anew
-//   an outage is over        probes are answered again: what TCP would try again only in seconds is
+//   all are silent           the peer is stopped or its host is gone: probes tell; none is suspect.
+//                            Or the peer closed them unheard: it answers probes itself; they are
 //                            dialled anew
-//   this host cannot ask     (no descriptor, no port): that is no word about the peer
+//   an outage is over        probes are answered again: connections on which TCP would try again
+//                            only in seconds are dialled anew
+//   this host cannot ask     (no descriptor, no port): that says nothing about the peer
 //   this process was stalled no judgement until everything was heard again; that time counts for no
 //                            deadline of a peer
 //   a peer that was given up hears of that on a connection that it makes again
@@ -58,7 +60,7 @@ struct SupervisorCounters {
 
 class Supervisor final : public transport::JoinEvents {
  public:
-  // What it uses of the engine.
+  // The parts of the engine that a Supervisor uses.
   struct Parts {
     const EngineOptions& options;
     const Clock& clock;
@@ -72,16 +74,16 @@ class Supervisor final : public transport::JoinEvents {
 
   explicit Supervisor(const Parts& parts);
 
-  // Before the loop starts; null: connections are not made again.
+  // Called before the loop starts; null: connections are not made again.
   void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) {
     manager_ = std::move(manager);
     parts_.missing.set_manager(manager_.get());
   }
-  // The first connection with its peer on its rail and lane.
+  // Adds the first connection with its peer on its rail and lane.
   void add(std::unique_ptr<transport::Connection> connection);
-  // Some are being made that were needed.
+  // Whether connections that were needed are still being made.
   bool is_connecting() const { return parts_.missing.is_connecting(); }
-  // Leaving: nothing is judged or made again from here on.
+  // This rank leaves: no connection is judged or made again from here on.
   void stop();
 
   void run(Nanoseconds now);
@@ -117,7 +119,7 @@ class Supervisor final : public transport::JoinEvents {
   static constexpr Nanoseconds kBeatBusy = 12 * kMillisecond;
   static constexpr Nanoseconds kBeatIdle = 500 * kMillisecond;
   static constexpr Nanoseconds kBusyFor = 100 * kMillisecond;
-  // This much later than planned, and the process itself was stalled.
+  // If a look comes this much later than planned, the process itself was stalled.
   static constexpr Nanoseconds kOwnStall = 100 * kMillisecond;
   static constexpr Nanoseconds kSilentBusy = 250 * kMillisecond;
   static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
@@ -129,7 +131,8 @@ class Supervisor final : public transport::JoinEvents {
   // A peer that answers a probe itself is probed again after so long, in which it would have been heard
   // if it had only stood still; then connections that are silent all the same are given up.
   static constexpr Nanoseconds kHeardWithin = 20 * kMillisecond;
-  // Both ends of a connection that died of silence agree on that, though one noticed later.
+  // A connection that was suspect for so long when it was lost died of silence. This is less than
+  // HealthRules::dead_after, so both ends find the same, though one noticed the silence later.
   static constexpr Nanoseconds kLongSilence = 500 * kMillisecond;
 
   struct Probe {
@@ -138,25 +141,25 @@ class Supervisor final : public transport::JoinEvents {
     int refused = 0;
     bool tried = false;  // some rail was asked
     bool accepted = false;
-    bool spoken = false;  // by the peer itself
+    bool spoken = false;  // the peer itself answered
   };
   struct Peer {
     bool touched = false;
-    Nanoseconds busy_until = 0;      // we have work with it
-    Nanoseconds asked_until = 0;     // it says that it has work with us
-    Nanoseconds expected_since = kNever;
+    Nanoseconds busy_until = 0;      // until then this rank has work with it
+    Nanoseconds asked_until = 0;     // until then it has work with this rank, as it says
+    Nanoseconds expected_since = kNever;  // since when it is to beat often
     Nanoseconds freshest = 0;        // when anything last came from it
     Nanoseconds voice_since = 0;     // since when something has come without a long pause
-    Nanoseconds cut_off_at = kNever;  // no connection is up since
-    Nanoseconds answered_at = 0;     // when its host last did
+    Nanoseconds cut_off_at = kNever;  // since when no connection is up
+    Nanoseconds answered_at = 0;     // when its host last answered
     Nanoseconds answers_since = kNever;  // since when its host is known to answer in this silence
     std::string last_error;          // of the last connection that was lost, or dial that failed
     int last_rail = -1;              // of the last connection that was lost
     Probe probe;
     int unanswered = 0;              // rounds of probes since it was last heard or answered
-    bool in_outage = false;          // kRoundsOfAnOutage were, and it was not heard since
+    bool in_outage = false;          // kRoundsOfAnOutage rounds in a row were not answered
     int spoken = 0;                  // rounds in a row that it answered itself, unheard otherwise
-    uint32_t turn = 0;               // of the communicators that beats speak of
+    uint32_t turn = 0;               // counts beats, which describe communicators in turn
   };
 
   Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }

@@ -150,7 +150,7 @@ void Supervisor::on_carrier(int rail, bool up) {
   const Nanoseconds now = parts_.clock.now();
   for (const auto& links : parts_.peers.all()) {
     if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
-    if (up) parts_.missing.try_rails_soon(*links);  // perhaps it led there nowhere
+    if (up) parts_.missing.try_rails_soon(*links);  // no connection with that peer may use the rail
     for (Link& link : links->links()) {
       if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
@@ -171,8 +171,9 @@ void Supervisor::on_connection_requested(int peer) {
 void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
   Link* const link = links.find(connection->rail, connection->lane);
-  // Too late, or too old, or of rails that go with others: closed as it goes out of scope. A peer that
-  // was given up gets its connection: it is to hear of that instead of dialling again for ever.
+  // A connection that comes too late, is too old, or is of rails that are paired with others is
+  // closed as it goes out of scope. A peer that was given up gets its connection: it is to hear of
+  // that instead of dialling again for ever.
   if (stopped_ || links.left || !may_take(links, *connection)) return;
   if (link == nullptr) {
     add(std::move(connection));
@@ -214,7 +215,7 @@ void Supervisor::on_devices_changed() {
   next_tick_ = parts_.clock.now();
 }
 
-// A connection is there that was not there before.
+// The peer has a connection that was not there before.
 void Supervisor::welcome(PeerLinks& links) {
   parts_.missing.joined(links.peer());
   parts_.missing.tell_rails(links);

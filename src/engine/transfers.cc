@@ -136,7 +136,7 @@ void Transfers::admit(Nanoseconds now) {
     WorkRequest* const first = admitted.pop_front();
     queue(*first);
     const bool is_message = first->header.op.collective == Collective::send_recv;
-    if (!is_message || first->owner == nullptr) continue;  // that is all of it
+    if (!is_message || first->owner == nullptr) continue;  // the transfer is the whole message
     groups_.find(first->header.comm)->mailbox->admitted(*first);
   }
 }
@@ -162,7 +162,7 @@ bool Transfers::run(Nanoseconds now) {
 
 void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
   supervisor_.touch(links.peer());
-  // What an operation left that is long over here goes wherever that is soonest.
+  // A transfer of an operation that has long been over here goes on whichever rail is soonest.
   static constexpr control::Shares kAnyRail = {.weight = {}, .pull = true};
   Division* division = nullptr;  // of the transfer that is looked at
   const auto shares_of = [&](const WorkRequest& request) -> const control::Shares& {
@@ -194,7 +194,7 @@ Division* Transfers::division_of(const WorkRequest& request, Group** group) cons
   if (request.header.op.collective == Collective::send_recv) {
     return &(*group)->mailbox->division_of(request);
   }
-  // A rank that needs no more data is through while copies of what the others need wait to be sent.
+  // A rank that needs no more data finishes while copies of data for others wait to be sent.
   Execution* const active = (*group)->find_active(request.header.op_seq);
   if (active != nullptr) return &active->division;
   for (const auto& execution : (*group)->idle) {

@@ -1,4 +1,4 @@
-// Transfers: this rank's outgoing transfers, from their making to their release: what gives each a rail,
+// Transfers: this rank's outgoing transfers, from their making to their release: gives each a rail,
 // sends it, sends it again, and takes it back.
 //
 // Contract
@@ -33,21 +33,22 @@ class Transfers {
       : options_(options), clock_(clock), groups_(groups), peers_(peers), supervisor_(supervisor),
         missing_(missing), pool_(pool),
         divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
-  // The connections are gone: what was never acknowledged still holds its bytes, which nothing reads now.
+  // The connections are gone: gives back the bytes of transfers that were never acknowledged, which
+  // nothing reads now.
   void end();
 
   transport::WorkRequest* take();
   void give(transport::WorkRequest& request);
   void give_all(transport::WorkQueue& requests);
-  // To `request.peer`, now or when the gate gives it a rail.
+  // Queues the request for `request.peer`, now or when the gate gives it a rail.
   void post(transport::WorkRequest& request);
-  // The peer's library has it.
+  // The peer's library has the transfer.
   void release(transport::WorkRequest& request);
-  // A timed one was acknowledged.
+  // A timed transfer was acknowledged.
   void took(const transport::Connection& connection, const transport::WorkRequest& request);
-  // Those of a lost or silent connection again; says how many.
+  // Queues the transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
-  // Those to a peer that is gone: their operations end with an error or do not need them.
+  // Releases transfers to a peer that is gone: their operations fail, or do not need them.
   void drop(transport::WorkQueue& requests);
   void drop_all(int peer);
   // Takes back every request and landing of the activity; its requests are forgotten.
@@ -56,7 +57,7 @@ class Transfers {
   // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
   bool take_over(int peer, const Activity& owner, uint32_t chunk, uint32_t step, uint8_t generation);
 
-  // Sends what may leave; true while something waits to.
+  // Sends what may leave; true: something still waits to leave.
   bool run(Nanoseconds now);
   Nanoseconds next_wakeup() const { return gate_ == nullptr ? kNever : gate_->next_wakeup(); }
   void on_room(PeerLinks& links) {
@@ -82,7 +83,7 @@ class Transfers {
     if (gate_ != nullptr) gate_->rails_changed();
   }
   const RailDivider& divider() const { return divider_; }
-  // Null: nothing waits, and nothing is looked at.
+  // Null: messages do not wait for rails.
   MessageGate* gate() { return gate_.get(); }
   void set_gate(std::unique_ptr<MessageGate> gate) { gate_ = std::move(gate); }
   GateCounters gate_counters() const { return gate_ == nullptr ? GateCounters() : gate_->counters(); }
@@ -94,7 +95,7 @@ class Transfers {
   bool holds_messages() const { return gate_ != nullptr && gate_->is_waiting(); }
   void queue(transport::WorkRequest& request);
   void dispatch(PeerLinks& links, Nanoseconds now);
-  // Messages to which the gate gives rails go on.
+  // Queues the transfers of messages to which the gate gives rails now.
   void admit(Nanoseconds now);
   // Null when the operation of the transfer has been over here for a while.
   Division* division_of(const transport::WorkRequest& request, Group** group) const;
@@ -110,7 +111,7 @@ class Transfers {
   std::unique_ptr<MessageGate> gate_;
   std::vector<std::unique_ptr<transport::WorkRequest>> storage_;
   transport::WorkRequest* free_ = nullptr;
-  Nanoseconds looked_at_ = 0;  // at what drains
+  Nanoseconds looked_at_ = 0;  // when draining rails were last looked at
   uint64_t retransmitted_ = 0;
   bool released_any_ = false;
 };

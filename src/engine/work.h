@@ -20,16 +20,16 @@ class Work {
     try {
       status_ = status;
     } catch (const std::bad_alloc&) {
-      status_ = Status(status.code(), "out of memory");  // so short that it needs none
+      status_ = Status(status.code(), "out of memory");  // too short to need memory
     }
     done_.store(true, std::memory_order_release);
   }
-  // For another operation, when the engine holds no pointer to it.
+  // Makes the Work ready for another operation; the engine must hold no pointer to it.
   void renew() {
     std::destroy_at(this);
     std::construct_at(this);
   }
-  int source = -1;  // of a receive: the rank whose message it took; set before `complete`
+  int source = -1;  // for a receive: the rank whose message it took; set before `complete`
   uint64_t flight = 0;  // the engine's: its entry in the flight recorder
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }

@@ -1,5 +1,5 @@
-// Workspace: the private memory of a chunk whose rank keeps nothing of it, counted, because sends from it
-// may outlive the chunk.
+// Workspace: the private memory of a chunk of which the rank keeps nothing, with a count of its
+// users, because sends from it may outlive the chunk.
 //
 // Contract: progress lock held. Whoever holds a share gives it back with `release`, and the last one
 // returns the memory to the pool.

@@ -1,20 +1,20 @@
 // Area: the memory in which the ranks of one group carry out operations, as one of them sees it.
 //
 // Contract
-//   Owner    who mapped the memory, which outlives it; zeros at first. One thread, or the progress
-//            lock, at each rank.
+//   Owner    the object that mapped the memory, which outlives the area and begins as zeros. One
+//            thread, or the progress lock, at each rank.
 //   Pieces   are counted from the first operation of the group on. Piece p of a rank is in its slot
-//            p % kSlots. Three counts a rank, which only grow:
-//              posted   its part of so many pieces is in its slots
-//              folded   of so many pieces its part of the vector is reduced
-//              taken    it needs nothing of so many pieces any more
-//            A slot is written again when all have taken what was in it.
-//   Order    what a rank wrote before it raised a count is seen by who saw the count. Counts and the sign
-//            of sleep are written and read in one total order (seq_cst): either who goes to sleep sees
-//            the news, or who brings it sees the sleeper.
-//   Trust    a rank that writes into the others' lines can spoil their results and keep them waiting, no
-//            more: no address and no length is read from the memory. What a rank says of its operation is
-//            a frame header, compared to the byte and decoded with its checks.
+//            p % kSlots. Each rank has three counts, which only grow:
+//              posted   the rank's part of so many pieces is in its slots
+//              folded   the rank has reduced its part of the vector in so many pieces
+//              taken    the rank needs nothing of so many pieces any more
+//            A slot is written again when all ranks have taken what was in it.
+//   Order    a rank that sees a count also sees what the other rank wrote before it raised that
+//            count. Counts and the sign of sleep are written and read in one total order (seq_cst):
+//            either the rank that goes to sleep sees the new count, or the other sees the sleeper.
+//   Trust    a rank that writes into the others' lines can spoil their results and keep them
+//            waiting, no more: no address and no length is read from the memory. A rank describes
+//            its operation in a frame header, compared to the byte and decoded with its checks.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ namespace nezha::memory {
 inline constexpr uint64_t kSlots = 4;  // of each rank
 
 struct Traffic {
-  uint64_t put = 0;    // bytes into slots of this rank
-  uint64_t taken = 0;  // and out of those of others
+  uint64_t put = 0;    // bytes that this rank wrote into its slots
+  uint64_t taken = 0;  // bytes that it read from the slots of others
 
   void operator+=(const Traffic& other) {
     put += other.put;
@@ -71,7 +71,7 @@ class Area {
     const size_t index = static_cast<size_t>(member) * kSlots + piece % kSlots;
     return base_ + static_cast<size_t>(ranks_) * sizeof(Lines) + index * slot_bytes_;
   }
-  // What the member says of the operation of that piece.
+  // The member's description of the operation to which that piece belongs.
   HeaderBytes& header(int member, uint64_t piece) const { return lines(member).headers[piece % kSlots]; }
 
   uint64_t posted(int member) const { return lines(member).posted.load(std::memory_order_seq_cst); }
@@ -81,15 +81,16 @@ class Area {
   void set_folded(uint64_t count) { raise(lines(rank_).folded, count); }
   void set_taken(uint64_t count) { raise(lines(rank_).taken, count); }
 
-  // Before a sleep: one of these members is to wake this rank. What they do counts from the next look on.
+  // Called before a sleep: asks these members (bits) to wake this rank. The rank must look at their
+  // counts once more afterwards.
   void sleep(uint64_t members) { lines(rank_).sleeps_for.store(members, std::memory_order_seq_cst); }
   void wake() {
     if (lines(rank_).sleeps_for.load(std::memory_order_relaxed) != 0) sleep(0);
   }
 
-  // Pieces of the operations before: the next one begins with this.
+  // The first piece of the next operation: the number of pieces of all operations made so far.
   uint64_t next_piece = 0;
-  // Of these, those of phases that are over here (phase.h).
+  // How many of those pieces belong to phases that are over at this rank (phase.h).
   uint64_t phases_over = 0;
   Traffic traffic;
 

@@ -2,8 +2,8 @@
 
 namespace nezha::memory {
 
-// Groups are looked for from the place that the key names on; a place that was empty once and is not any
-// more is looked at again, so that of all who ask for a key one writes it.
+// The search for a group begins at the place that its key names. If another rank fills an empty
+// place first, that place is looked at again, so that only one rank writes a key.
 std::optional<size_t> AreaTable::area_of(uint64_t key, const Ready& ready, const Undo& undo) {
   const uint64_t name = (key >> kAreaBits == 0 ? uint64_t{1} : key >> kAreaBits) << kAreaBits;
   std::optional<size_t> taken;

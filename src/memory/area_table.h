@@ -2,13 +2,13 @@
 // how all members of a group come to the same area, or all to none, without a message.
 //
 // Contract
-//   Owner    who mapped the memory; zeros at first. Any rank, any thread, at any time: nobody waits for
-//            anybody, so that a rank can end at any point.
-//   Groups   have a key that no other group of the job ever has. The first member to ask decides, by one
-//            compare-and-swap: an area that was free, or none. Groups stay in the table for good, so that
-//            the answer is the same for whoever asks later; for a group that finds the table full it is
-//            none, now and always.
-//   Areas    are free again when all members have left. One that did not leave, because it died, may
+//   Owner    the object that mapped the memory, which begins as zeros. Any rank, any thread, at any
+//            time: nobody waits for anybody, so that a rank can end at any point.
+//   Groups   have a key that no other group of the job ever has. The first member to ask decides,
+//            by one compare-and-swap: an area that was free, or none. Groups stay in the table for
+//            good, so that every member that asks later gets the same answer. A group that finds
+//            the table full has no area, now and always.
+//   Areas    are free again when all members have left. A member that died without leaving may
 //            still write: its areas are never free again.
 #pragma once
 
@@ -30,13 +30,14 @@ class AreaTable {
 
   static constexpr size_t bytes() { return sizeof(Table); }
 
-  // `ready` makes memory of an area that was free, and says whether there is any; `undo` gives it back,
-  // where another member was quicker.
+  // The area of the group with this key; none: the group has none. `ready` provides memory for an
+  // area that was free, and says whether it could; `undo` gives that memory back where another
+  // member was quicker.
   using Ready = std::function<bool(size_t area)>;
   using Undo = std::function<void(size_t area)>;
   std::optional<size_t> area_of(uint64_t key, const Ready& ready, const Undo& undo);
-  // A member (a bit) leaves. True: it is the last one of `all`, and is to `free` the area when it is
-  // zeros again.
+  // Notes that a member (a bit) leaves. True: it is the last one of `all`, and must `free` the area
+  // when the area is zeros again.
   bool leave(size_t area, uint64_t member, uint64_t all);
   void free(size_t area);
 

@@ -13,7 +13,7 @@
 namespace nezha::memory {
 namespace {
 
-constexpr int kRingsPerTurn = 16;  // heard at once; what is left rings again
+constexpr int kRingsPerTurn = 16;  // read at once; the socket stays ready for further ones
 constexpr std::byte kRing{1};
 
 int option_of(const Descriptor& socket, int option) {
@@ -36,7 +36,7 @@ bool is_bell(const Descriptor& passed) {
   return option_of(passed, SO_DOMAIN) == AF_UNIX && option_of(passed, SO_TYPE) == SOCK_DGRAM;
 }
 
-// Areas of fewer ranks have longer slots, and fit.
+// Areas of fewer ranks have longer slots: the size is that of the group size that needs most.
 size_t HostMemory::area_bytes(size_t ranks) {
   size_t most = 0;
   for (int members = 2; members <= static_cast<int>(ranks); ++members) {
@@ -92,7 +92,7 @@ Area* HostMemory::area_of(uint64_t comm, const std::vector<int>& members, AreaUs
   return &places_.back()->area;
 }
 
-// Memory that was given back is zeros for the next group.
+// The last member gives the memory back before it frees the area: the next group finds zeros there.
 void HostMemory::leave(const Area& area) {
   const auto at = std::find_if(places_.begin(), places_.end(),
                                [&](const auto& place) { return &place->area == &area; });
@@ -118,7 +118,7 @@ void HostMemory::hush() {
   }
 }
 
-// A bell whose queue is full rings already.
+// A send may fail: a bell whose queue is full wakes its owner already.
 void HostMemory::Place::ring(uint64_t members) {
   for (; members != 0; members &= members - 1) {
     const size_t local_rank = local_ranks[static_cast<size_t>(std::countr_zero(members))];

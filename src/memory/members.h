@@ -1,10 +1,10 @@
-// Members: the ranks of an area in one operation, as one of them sees them: how far the others are, and
-// whether they make the same call.
+// Members: the ranks of an area in one operation, as one of them sees the others: how far they are,
+// and whether they make the same call.
 //
 // Contract
 //   Owner    the operation; one thread, or the progress lock. The area outlives it.
-//   Calls    a rank says its call beside each piece, before it posts that; the others compare it with
-//            their own, to the byte, before they take anything of its.
+//   Calls    a rank writes its call beside each piece before it posts the piece; the others compare
+//            it with their own, to the byte, before they take anything from that rank.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ inline uint64_t bit_of(int member) { return uint64_t{1} << member; }
 
 class Members {
  public:
-  // The first that is behind, from where the last look ended.
+  // The first member that is behind; the next look goes on from there.
   struct Watch {
     int member = 0;
     bool waits = false;
@@ -45,7 +45,7 @@ class Members {
     wire::encode(header, wire::HeaderBytes(header_));
   }
 
-  // None of the others is behind.
+  // Whether none of the other members is behind.
   template <class Behind>
   bool all(Watch& watch, Behind behind) {
     for (; watch.member < area_->ranks(); ++watch.member) {
@@ -55,10 +55,10 @@ class Members {
     watch = Watch();
     return true;
   }
-  // This rank's call, beside its piece of that number.
+  // Writes this rank's call beside its piece of that number.
   void say(uint64_t piece) { area_->header(area_->rank(), piece) = header_; }
-  // A member that has posted the piece makes the same call. Told once an operation; what it says of its
-  // first piece it says of all.
+  // Whether a member that has posted the piece makes the same call as this rank. A member is
+  // compared once an operation, because it says the same of all its pieces.
   bool agrees(int member, uint64_t piece) {
     const uint64_t bit = bit_of(member);
     if ((compared_ & bit) != 0) return true;
@@ -69,9 +69,9 @@ class Members {
     compared_ |= bit;
     return true;
   }
-  // A member whose call is another one; -1: none.
+  // A member whose call differs from this rank's; -1: none.
   int disagrees() const { return disagrees_; }
-  // What it calls; none when that cannot be read.
+  // The member's call, as it stands beside that piece; none when it cannot be read.
   std::optional<wire::OpDescriptor> said_by(int member, uint64_t piece) const {
     const HeaderBytes bytes = area_->header(member, piece);
     wire::FrameHeader header;

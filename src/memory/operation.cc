@@ -63,7 +63,8 @@ bool Operation::take() {
   if (taken_ == (pieces_.folds() ? folded_ : posted_)) return false;
   const uint64_t next = base_ + taken_ + 1;
   const bool ready = members_.all(to_take_, [&](int member) {
-    // Of a member that it waits for at the end only it sees the call, too: later, the next one is there.
+    // A member for which this rank waits at the end only is compared now: later, the header of its
+    // next call may stand there.
     const bool compares = taken_ == 0 && !pieces_.folds() && pieces_.waits_for_taker(member);
     if (!pieces_.takes_from(member) && !compares) return false;
     if (pieces_.folds()) return area_->folded(member) < next;
@@ -105,7 +106,7 @@ uint64_t Operation::waited_for() const {
   return members;
 }
 
-// The last look can find that it is another member now for whom it waits.
+// The last look can find that the operation now waits for another member.
 bool Operation::sleep() {
   for (;;) {
     const uint64_t members = waited_for();
@@ -175,7 +176,8 @@ void Operation::add_up(uint64_t piece, Range range, uint64_t offset, std::byte* 
   }
 }
 
-// Into the slot, where the others read it, and from there into the output, while it is in the cache.
+// Reduces this rank's part into its slot, where the others read it, and copies it from there into
+// the output while it is in the cache.
 void Operation::fold_piece(uint64_t piece) {
   const Range own = pieces_.part(piece, area_->rank());
   const uint64_t offset = (own.begin - pieces_.whole(piece).begin) * element_bytes_;
@@ -219,7 +221,8 @@ void Operation::take_piece(uint64_t piece) {
   }
 }
 
-// Of all_gather, gather, scatter and all_to_all. This rank's own block does not pass through a slot.
+// Takes the blocks of an all_gather, gather, scatter or all_to_all. This rank copies its own block
+// from its input, not from a slot.
 void Operation::copy_blocks(uint64_t piece) {
   const int rank = area_->rank();
   const bool gathers = op_.collective == Collective::all_gather || op_.collective == Collective::gather;

@@ -3,11 +3,12 @@
 // Contract
 //   Owner    one thread, or the progress lock. The area outlives it. Operations of an area run one after
 //            the other, the same on all ranks.
-//   Memory   the caller's buffers are borrowed until it is over, or given up by forgetting it: nobody
-//            else ever touches them.
-//   Order    sums are those of the ranks in their order, whoever computes them: the same bits on all
-//            ranks, and in every run.
-//   Waiting  `advance` never waits. What it waits for: `awaited`; `sleep` before the caller sleeps.
+//   Memory   the caller's buffers are borrowed until the operation is over, or given up by
+//            destroying the object: nobody else ever touches them.
+//   Order    every sum adds the inputs in the order of the ranks, whichever rank computes it: the
+//            same bits on all ranks, and each time a program runs.
+//   Waiting  `advance` never blocks. `awaited` names the members that are waited for; the caller
+//            calls `sleep` before it sleeps.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +28,17 @@ class Operation {
  public:
   Operation(Area& area, const Call& call);
 
-  // As far as it goes; false: nothing moved.
+  // Moves the operation on as far as it can; false: nothing moved.
   bool advance();
   bool is_over() const { return over_; }
-  // A member whose call is another one. Nothing moves any more.
+  // A member whose call differs from this rank's, so that nothing moves any more; -1: none.
   int disagrees() const { return members_.disagrees(); }
-  // What it calls; none when that cannot be read.
+  // The call of that member; none when it cannot be read.
   std::optional<wire::OpDescriptor> said_by(int member) const { return members_.said_by(member, base_); }
-  // Members that the rest needs something of.
+  // Members from which the rest of the operation needs something.
   std::vector<int> awaited() const;
-  // Asks the members for whom it waits first to wake this rank, and looks once more: true, it moved and
-  // must not sleep.
+  // Asks the members for which the operation waits to wake this rank, then looks once more. True:
+  // the operation moved, and the caller must not sleep.
   bool sleep();
 
  private:
@@ -46,7 +47,7 @@ class Operation {
   bool fold();
   bool take();
   bool end();
-  // Bits of the members for whom it waited at the last look.
+  // Bits of the members for which the operation waited at the last look.
   uint64_t waited_for() const;
   void put_piece(uint64_t piece);
   void fold_piece(uint64_t piece);
@@ -54,7 +55,7 @@ class Operation {
   void copy_blocks(uint64_t piece);
   // Adds up `range` of the vector, which is at `offset` in each slot.
   void add_up(uint64_t piece, Range range, uint64_t offset, std::byte* to);
-  // Of this rank's input, as it counts in a sum.
+  // Copies a range of this rank's input, scaled in a premul_sum.
   void copy_input(std::byte* to, Range range, uint64_t in_origin);
   void copy_out(std::byte* to, const std::byte* from, uint64_t count);
   std::byte* slot(int member, uint64_t piece) const { return area_->slot(member, base_ + piece); }

@@ -24,7 +24,8 @@ Phase::Phase(PhaseKind kind, Area& area, Runs& runs, const Call& call)
   }
   pieces_ = std::max<uint64_t>(1, divide_up(elements, step_));
   area.next_piece += pieces_;
-  // Or it would never learn that another one makes another call, or none.
+  // This rank takes nothing in such a broadcast. If it did not wait for the others to take theirs,
+  // it would never learn that one of them makes another call, or none.
   awaits_takers_ = op_.collective == Collective::broadcast && owners_ == bit_of(area.rank());
   look_ahead(to_put_);
   look_ahead(to_take_);
@@ -78,7 +79,8 @@ bool Phase::end() {
   return is_over_;
 }
 
-// Who owns nothing of a piece has nothing to collect of it.
+// Collecting, a rank waits for all others if it owns a part of the piece, else for nobody. Handing
+// out, it waits for the members that own a part.
 bool Phase::waits_for(int member) const {
   return (to_take_.owners & bit_of(kind_ == PhaseKind::collect ? area_->rank() : member)) != 0;
 }
@@ -98,8 +100,8 @@ std::vector<int> Phase::awaited() const {
   return members;
 }
 
-// The sign is that of the phase whose turn it is. The last look can find that it is another member now
-// for whom it waits.
+// Only the phase whose turn it is sets the sign of sleep. The last look can find that the phase now
+// waits for another member.
 bool Phase::sleep(uint32_t ready) {
   while (is_current()) {
     const uint64_t members = waited_for();
@@ -140,8 +142,8 @@ void Phase::look_ahead(Place& place) const {
   place.own_runs_end = own_end;
 }
 
-// What this rank puts of it; null: nothing. Of its own runs it has the input itself, unless it counts
-// scaled.
+// The elements of this part that this rank puts into its slot; null: none. It puts nothing of runs
+// that it collects itself, whose input it reads directly, unless inputs are scaled (premul_sum).
 const std::byte* Phase::source_of(const Part& part) const {
   const bool is_own = part.run.owner == area_->rank();
   if (kind_ == PhaseKind::hand_out) return is_own ? out_ + part.begin() * element_bytes_ : nullptr;

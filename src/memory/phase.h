@@ -1,17 +1,17 @@
 // Phase: what the ranks of one host do in their memory within an operation of a communicator of several
-// hosts, before messages pass between the hosts, or behind that.
+// hosts, before or after messages pass between the hosts.
 //
 // Contract
 //   Owner    one thread, or the progress lock. The area and the runs outlive it. Phases of an area run in
 //            the order in which they were made, the same on all its ranks; each waits for the one before.
-//   Runs     the vector passes through the slots run by run, in an order of which all ranks know the
-//            same. Every run has an owner: the rank that passes it on between the hosts.
-//              collect   of every run the owner gets the sum of all inputs, in the order of the ranks:
-//                        the same bits in every run; or the input of the one rank that it is from
-//              hand_out  of every run the others' outputs become the owner's
-//   Memory   the caller's buffers, whole vectors, are borrowed until it is over or given up. Output and
-//            input may be the same.
-//   Waiting  as of an Operation (operation.h).
+//   Runs     the vector passes through the slots run by run, in an order that all ranks know alike.
+//            Every run has an owner: the rank that passes it on between the hosts.
+//              collect   the owner gets the sum of all inputs, added in the order of the ranks (the
+//                        same bits each time a program runs), or the input of one rank (`from`)
+//              hand_out  the others get the owner's output
+//   Memory   the caller's buffers, whole vectors, are borrowed until the phase is over or given up.
+//            Output and input may be the same.
+//   Waiting  as in an Operation (operation.h).
 #pragma once
 
 #include <cstdint>
@@ -39,12 +39,12 @@ class Runs {
   virtual ~Runs() = default;
   virtual uint32_t count() const = 0;
   virtual Run at(uint32_t index) const = 0;
-  // Collect: where a run of this rank's goes; `output` is a whole vector. Null: there is no memory, and
-  // the operation has failed.
+  // Collect: where a run that this rank owns goes; `output` is a whole vector. Null: there is no
+  // memory, and the operation has failed.
   virtual std::byte* target(uint32_t index, std::byte* output, uint64_t element_bytes) {
     return output + at(index).begin * element_bytes;
   }
-  // Collect: this rank may take more runs of its own.
+  // Collect: whether this rank may take more of the runs that it owns.
   virtual bool has_room() const { return true; }
 };
 
@@ -54,13 +54,13 @@ class Phase {
  public:
   Phase(PhaseKind kind, Area& area, Runs& runs, const Call& call);
 
-  // As far as it goes; false: nothing moved. Of the runs before `ready` this rank has what it is to hand
-  // out.
+  // Moves the phase on as far as it can; false: nothing moved. Hand out: this rank has the output
+  // of the runs before `ready` that it owns.
   bool advance(uint32_t ready);
   bool is_over() const { return is_over_; }
-  // Runs that are through here, from the first on.
+  // How many runs, from the first on, this rank has finished.
   uint32_t through() const { return taken_ == pieces_ ? runs_->count() : to_take_.run; }
-  // As those of an Operation.
+  // `disagrees`, `said_by`, `awaited` and `sleep` are as in an Operation.
   int disagrees() const { return members_.disagrees(); }
   std::optional<wire::OpDescriptor> said_by(int member) const {
     return members_.said_by(member, base_ + taken_);
@@ -69,18 +69,18 @@ class Phase {
   bool sleep(uint32_t ready);
 
  private:
-  // Where in the runs a piece begins, and what that piece has of them.
+  // The place in the runs at which a piece begins, and which runs that piece covers.
   struct Place {
     uint32_t run = 0;
     uint64_t into = 0;        // elements of the run that are in the pieces before
-    uint64_t owners = 0;      // bits of the members that own something of it
-    uint32_t own_runs_end = 0;  // behind the last run in it that is this rank's
+    uint64_t owners = 0;      // bits of the members that own a part of the piece
+    uint32_t own_runs_end = 0;  // after the last run of the piece that this rank owns; 0: none
   };
-  // What a piece has of a run.
+  // The part of a run that is in one piece.
   struct Part {
     uint32_t index;  // of the run
     Run run;
-    uint64_t into;   // elements of it that are in the pieces before
+    uint64_t into;   // elements of the run that are in the pieces before
     uint64_t size;
     uint64_t offset;  // bytes, in the slot
 
@@ -93,7 +93,7 @@ class Phase {
   bool end();
   bool waits_for(int member) const;
   uint64_t waited_for() const { return room_.waited_for() | posts_.waited_for() | takers_.waited_for(); }
-  // Visits the parts of the piece that begins there, and goes behind it.
+  // Visits the parts of the piece that begins at `place`, and moves `place` to the piece's end.
   template <class Visit>
   void walk(Place& place, Visit visit) const;
   void look_ahead(Place& place) const;

@@ -36,8 +36,8 @@ struct Shape {
   uint64_t slot_bytes = 0;
 };
 
-// Whether operations of this kind are carried out in memory. all_to_all_v is not: how many pieces it has
-// only pairs of ranks know.
+// Whether operations of this kind are carried out in memory. all_to_all_v is not: only the two
+// ranks of a pair know how many pieces it has.
 bool carries(Collective collective);
 
 class Pieces {
@@ -45,32 +45,33 @@ class Pieces {
   explicit Pieces(const Shape& shape);
 
   uint64_t count() const { return count_; }
-  // Of the longest piece, all of its blocks together.
+  // Bytes of the longest piece, with all of its blocks.
   uint64_t bytes() const { return longest_bytes_; }
-  // Each rank reduces its part of a piece, and all read the parts; else each reads what it needs at once.
+  // Whether each rank first reduces its part of a piece, and all ranks then read the parts.
+  // Otherwise each rank reads everything that it needs at once.
   bool folds() const { return folds_; }
-  // This rank has something to put; it takes something from `member`; ranks for whom that is false are
-  // not waited for.
+  // Whether this rank puts anything into its slots, and whether it takes anything from `member`; it
+  // does not wait for pieces of a member from which it takes nothing.
   bool puts() const;
   bool takes_from(int member) const;
-  // This rank takes nothing from anybody, and is through when `member` has taken everything: or it would
-  // never learn that the other makes another call, or none.
+  // Whether this rank, which takes nothing from anybody, waits until `member` has taken everything.
+  // If it did not, it would never learn that `member` makes another call, or none.
   bool waits_for_taker(int member) const;
 
-  // Of a whole vector.
+  // The elements of the vector that are in the piece (cut `whole`).
   Range whole(uint64_t piece) const;
-  // What of it `member` reduces: of all parts together every element once.
+  // The elements of that range that `member` reduces; the members' parts cover each element once.
   Range part(uint64_t piece, int member) const;
-  // Of a block.
+  // The elements of the vector that are in the piece and in `block` (cuts `block` and `blocks`).
   Range of_block(uint64_t piece, int block) const;
-  // Where a range of this block is in a slot of blocks.
+  // The byte in a slot at which the range of this block begins (cut `blocks`).
   uint64_t slot_offset(int block) const;
   uint64_t block_begin(int block) const { return begins_[static_cast<size_t>(block)]; }
 
  private:
   enum class Cut : uint8_t { whole, block, blocks };
   static Cut cut_of(Collective collective);
-  // Long enough that reading all of it from all ranks costs more than waiting for each other twice.
+  // Above this, reading the whole vector from all ranks costs more than waiting for them twice.
   static constexpr uint64_t kFoldBytes = 8 * 1024;
   // Parts begin at lines of the cache.
   static constexpr uint64_t kLineBytes = 64;

@@ -100,7 +100,7 @@ void Loop::remove_polled(Polled* polled) {
 void Loop::kick(bool at_once) {
   {
     std::lock_guard lock(mutex_);
-    if (kicked_ && !at_once) return;  // it is awake
+    if (kicked_ && !at_once) return;  // the background thread is awake
     kicked_ = true;
     at_once_ = at_once;
   }
@@ -147,7 +147,7 @@ void Loop::release() {
 }
 
 void Loop::sleep_behind_driver(Nanoseconds deadline) {
-  // The limit only bounds the harm of a wake-up that came between the look and the sleep.
+  // The limit bounds the delay when a wake-up comes between a thread's look and its sleep.
   const Nanoseconds limit = kMillisecond;
   const Nanoseconds left = deadline == kNever ? limit : std::min(limit, deadline - clock_.now());
   std::unique_lock lock(mutex_);
@@ -158,7 +158,7 @@ void Loop::sleep_behind_driver(Nanoseconds deadline) {
 }
 
 void Loop::wake_sleepers() {
-  // Behind the mutex, so that nobody is between its look and its sleep.
+  // Once this thread has had the mutex, no sleeper is between its look and its sleep.
   { std::lock_guard lock(mutex_); }
   driver_moved_.notify_all();
 }
@@ -177,7 +177,7 @@ int Loop::poll(int timeout_ms) {
 
 int Loop::spin(Nanoseconds until, bool* news) {
   int count = poll(0);
-  if (count != 0) return count;  // then nobody asks how late it is
+  if (count != 0) return count;  // without reading the clock
   const Nanoseconds end = std::min(until, clock_.now() + spin_ns_);
   while (count == 0 && !contended() && clock_.now() < end) {
     if (*news = ask_polled(); *news) break;
@@ -205,7 +205,8 @@ bool Loop::ask_polled() {
   return any;
 }
 
-// Lets things gather, woken by other threads alone; false when nobody asked for that.
+// Pauses so that arriving pieces gather; only other threads end the pause early. False when no
+// Polled asked for a pause.
 bool Loop::pause_to_gather(Nanoseconds until) {
   Nanoseconds pause = 0;
   for (Polled* polled : polled_) pause = std::max(pause, polled->gathers());
@@ -220,15 +221,15 @@ bool Loop::pause_to_gather(Nanoseconds until) {
   return true;
 }
 
-// As long as the least patient allows.
+// How long the loop may sleep: `timeout_ms`, or less where a Polled does not allow as much.
 int Loop::limit_sleep(int timeout_ms) {
-  int limit_ms = 0;  // out of memory: what that has ended is looked at in the same turn
+  int limit_ms = 0;  // when memory runs out: this turn looks at what the client then ended
   guarded([&] {
     int allowed_ms = timeout_ms;
     for (Polled* polled : polled_) {
       const Polled::Sleep sleep = polled->may_sleep();
       if (sleep == Polled::Sleep::no) {
-        sched_yield();  // whoever it is that we wait for may need this processor
+        sched_yield();  // the process that we wait for may need this processor
         return;
       }
       if (sleep == Polled::Sleep::briefly) allowed_ms = allowed_ms < 0 ? 1 : std::min(allowed_ms, 1);
@@ -254,7 +255,8 @@ int Loop::turn(Nanoseconds deadline, bool may_spin) {
       timeout_ms = static_cast<int>(std::min<Nanoseconds>(
           (left + kMillisecond - 1) / kMillisecond, 60'000));
     }
-    // `sleeping_` before the check of `wanted_`: either we see the request, or it sees us asleep.
+    // `sleeping_` is set before `wanted_` is checked: either this thread sees the request of
+    // another, or that one sees this thread asleep.
     sleeping_.store(true);
     if (contended()) timeout_ms = 0;
     if (timeout_ms != 0) timeout_ms = limit_sleep(timeout_ms);
@@ -283,9 +285,9 @@ void Loop::serve() {
   client_->run(turned_at_);
 }
 
-// Whoever has started one operation often starts the next, or waits, at once. To drive in between costs
-// two hand-overs of the progress lock for each call, and to look whether somebody drives a switch of
-// threads: while callers go on, ever more rarely.
+// A caller that has started one operation often starts the next, or waits, at once. If this thread
+// drove in between, each call would cost two hand-overs of the progress lock. Even a look whether
+// somebody drives costs a switch of threads, so this thread looks ever more rarely.
 void Loop::let_callers_go_on(std::unique_lock<std::mutex>& lock) {
   for (Nanoseconds waited = 0; waited < kPatience; waited += pause_) {
     const uint64_t before = acquisitions_.load();
@@ -312,7 +314,7 @@ void Loop::background() {
     const uint64_t current = acquisitions_.load();
     const bool idle = current == seen;
     seen = current;
-    // Whoever drives now moves everything, and kicks again if it leaves work behind.
+    // A thread that drives now moves everything, and kicks again if it leaves work behind.
     if (stopping_ || is_driven() || (!woken && !idle)) continue;
     lock.unlock();
     {

@@ -8,15 +8,15 @@
 //            nobody drives for kIdleBeforeBackground, or `kick()` says there is work, the loop's own
 //            thread takes it. A driver gives the progress lock up as soon as another thread asks for it.
 //            A thread that has it must not take it again: it would wait for itself, and the process ends.
-//   Errors   the loop itself fails only at construction (descriptors exhausted). Where memory runs out in
-//            what it calls, it tells its client, and no exception reaches who drives.
+//   Errors   the loop itself fails only at construction (descriptors exhausted). If a function
+//            that it calls has no memory, it tells its client, and no exception reaches the driver.
 //
-// What no descriptor tells (a network whose completions must be asked for) is `Polled`: asked once a
-// turn, and before every sleep how deep that may be.
+// A source of events without a descriptor (a network whose completions must be asked for) is a
+// `Polled`: the loop asks it for events once a turn, and before every sleep how long that may be.
 //
 // With `spin_ns`, a waiting *caller* polls that long, with sched_yield between the polls, before it
-// sleeps, unless the client wants nobody to. The background thread does so behind a turn that brought
-// something, where the client wants everyone to.
+// sleeps, except where the client says `Polling::nobody`. The background thread does so only after
+// a turn that brought something, and where the client says `Polling::everyone`.
 #pragma once
 
 #include <sys/epoll.h>
@@ -43,7 +43,7 @@ class Pollable {
   virtual void on_ready(uint32_t epoll_events) = 0;
 };
 
-// Something that has to be asked. Called with the progress lock held.
+// A source of events that has to be asked for them. Called with the progress lock held.
 class Polled {
  public:
   enum class Sleep : uint8_t {
@@ -52,30 +52,31 @@ class Polled {
     no,           // something is there, or is expected at once
   };
   virtual ~Polled() = default;
-  // Takes what has happened; true when there was anything. It may add and remove, itself too.
+  // Handles what has happened; true when there was anything. It may add and remove Polled objects,
+  // also itself.
   virtual bool poll() = 0;
   virtual Sleep may_sleep() = 0;
-  // How long to let things gather before the next look, when this turn brought nothing: something long is
-  // arriving piece by piece, and being woken by every piece would cost more than all else. 0: not at all.
+  // How long the loop pauses before it looks again, because something long is arriving piece by
+  // piece, and being woken by every piece would cost more than all else. 0: not at all.
   virtual Nanoseconds gathers() { return 0; }
 };
 
-// Who polls for a while before the loop sleeps.
+// The threads that poll for a while before the loop sleeps.
 enum class Polling : uint8_t { nobody, callers, everyone };
 
-// The one client of a loop: what to do between reaping and sleeping.
+// The one client of a loop, which works between reaping and sleeping.
 class LoopClient {
  public:
   virtual ~LoopClient() = default;
-  // After each reap. Returns true when there is output that nobody else will push on.
+  // Called after each reap. True when output is left, which moves only while somebody drives.
   virtual bool run(Nanoseconds now) = 0;
   // The next instant at which `run` must be called although nothing is ready.
   virtual Nanoseconds next_wakeup() const = 0;
   // Polling pays where going to sleep would delay something short. While something long is under way, it
   // only takes processors.
   virtual Polling polling() const { return Polling::callers; }
-  // Memory ran out in the middle of an event or of `run`. What was going on must end here: an exception
-  // would unwind whoever drives the loop, and the engine knows the memory of its callers.
+  // Called when memory ran out in the middle of an event or of `run`. The client must end what was
+  // going on: an exception would unwind the driver, to whose memory the engine may have pointers.
   virtual void out_of_memory() noexcept {}
 };
 
@@ -97,15 +98,15 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Before start(), once.
+  // Called once, before start().
   void set_client(LoopClient* client) { client_ = client; }
-  // Starts and ends the background thread.
+  // start() begins the background thread, stop() ends it.
   Status start();
-  // Between start() and stop() only.
+  // Valid between start() and stop() only.
   std::thread::native_handle_type background_thread() { return thread_.native_handle(); }
   void stop();
 
-  // Lock held. Errors: `exhausted` from the kernel.
+  // Called with the progress lock held. Kernel errors: `exhausted` of add, `internal` of modify.
   Status add(int fd, uint32_t epoll_events, Pollable* pollable);
   Status modify(int fd, uint32_t epoll_events, Pollable* pollable);
   void remove(int fd, Pollable* pollable);
@@ -119,14 +120,14 @@ class Loop {
     ~Lock() { loop_.release(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
-    // One pass without sleeping.
+    // Makes one pass without sleeping.
     void drive_once() { loop_.turn(0, false); }
-    // The same if the last pass is long past: callers whose operations end without one, again and again,
-    // keep everybody else from driving.
+    // Makes such a pass if the last one is more than 1 ms past: callers whose operations end
+    // without a pass, again and again, would keep all others from driving.
     void drive_if_due() {
       if (loop_.clock_.now() - loop_.turned_at_ > kMillisecond) drive_once();
     }
-    // Drives until `done()`, `deadline`, or somebody else asks for the progress lock.
+    // Drives until `done()`, `deadline`, or another thread asks for the progress lock.
     template <class Done>
     void drive_until(Done done, Nanoseconds deadline) {
       loop_.drive(done, deadline);
@@ -144,8 +145,9 @@ class Loop {
     Loop& loop_;
   };
 
-  // The same for a short look. The background thread takes whoever had the progress lock for a driver
-  // and waits for kIdleBeforeBackground; behind a look it goes on at once, however often somebody looks.
+  // Takes the progress lock for a short look. After a Lock the background thread assumes that its
+  // holder was driving, and waits for kIdleBeforeBackground; after a Visit it goes on at once,
+  // however often somebody looks.
   class Visit {
    public:
     explicit Visit(Loop& loop) : loop_(loop) { loop_.acquire(); }
@@ -160,10 +162,10 @@ class Loop {
     Loop& loop_;
   };
 
-  // Any thread, without the progress lock: returns when `done()` holds or `deadline` has passed, and says
-  // which. Drives the loop, or sleeps while another thread drives it. `done` may be called without
-  // the progress lock, so it must read atomics only. `leaving` is called with it, before it is given
-  // back.
+  // Called by any thread without the progress lock. Returns true when `done()` holds, false when
+  // `deadline` has passed. Drives the loop, or sleeps while another thread drives it. `done` may be
+  // called without the progress lock, so it must read atomics only. `leaving` is called with the
+  // lock held, before it is given back.
   template <class Done, class Leaving = Nothing>
   bool drive_until(Done done, Nanoseconds deadline, Leaving leaving = {}) {
     while (!done()) {
@@ -179,8 +181,9 @@ class Loop {
     return true;
   }
 
-  // Any thread: there is work for the background thread. Unless `at_once`, it first lets callers go on
-  // who take the progress lock again within kPause (kPauseMax, when they went on before).
+  // Called by any thread: tells the background thread that there is work. Unless `at_once`, that
+  // thread first lets callers go on who take the progress lock again within kPause (kPauseMax, when
+  // they went on before).
   void kick(bool at_once = false);
   const Clock& clock() const { return clock_; }
   const LoopCounters& counters() const { return counters_; }
@@ -188,14 +191,16 @@ class Loop {
  private:
   static constexpr int kEventsPerReap = 64;
   static constexpr Nanoseconds kIdleBeforeBackground = 5 * kMillisecond;
-  // How long nobody must have taken the progress lock: at first, after many calls; and the most in all.
+  // The background thread drives once nobody has taken the progress lock for kPause at first,
+  // kPauseMax after many calls; it waits at most kPatience for that.
   static constexpr Nanoseconds kPause = 50 * kMicrosecond;
   static constexpr Nanoseconds kPauseMax = 400 * kMicrosecond;
   static constexpr Nanoseconds kPatience = kMillisecond;
 
   Loop(const Clock& clock, Nanoseconds spin_ns) : clock_(clock), spin_ns_(spin_ns) {}
 
-  // With the progress lock. Whoever only wants to look or to add something gets its turn at once.
+  // Called with the progress lock held. Ends as soon as another thread asks for the lock, be it
+  // only to look at something or to add something.
   template <class Done>
   void drive(Done& done, Nanoseconds deadline) {
     while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
@@ -213,7 +218,7 @@ class Loop {
   void wake_sleepers();
   bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
   bool is_driven() const { return next_ticket_ != serving_; }  // under the mutex
-  // Reaps once, sleeping until `deadline` at most, then runs the client. How much was ready.
+  // Reaps once, sleeping until `deadline` at most, then runs the client. Returns the events' count.
   int turn(Nanoseconds deadline, bool may_spin);
   void serve();
   int poll(int timeout_ms);
@@ -245,7 +250,7 @@ class Loop {
   std::condition_variable turn_changed_;
   uint64_t next_ticket_ = 0;
   uint64_t serving_ = 0;
-  std::atomic<std::thread::id> driver_{};  // the thread that has it; each thread finds itself, or not
+  std::atomic<std::thread::id> driver_{};  // its holder; a thread compares only itself with it
   std::atomic<int> wanted_{0};
   std::condition_variable driver_moved_;  // the driver made a turn, or the progress lock is free
   std::atomic<int> sleepers_{0};

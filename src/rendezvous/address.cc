@@ -56,7 +56,7 @@ Status split_host(std::string_view text, std::string_view authority, uint16_t lo
   return Status::ok();
 }
 
-// Whatever stands between "//" and '@' may be a password.
+// The text between "//" and '@' is covered, because all of it may be a password.
 std::string without_secrets(std::string_view text) {
   const size_t at = text.rfind('@');
   const size_t slashes = text.find("//");

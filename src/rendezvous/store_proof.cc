@@ -14,7 +14,7 @@ Result<std::string> fresh_store_nonce() {
 
 std::string store_mac_of(const StoreKey& key, StoreSide speaker, std::string_view server_nonce,
                          std::string_view client_nonce) {
-  // Of one length, as the nonces are: no two transcripts have the same bytes.
+  // Both beginnings have one length, as the nonces have, so no two transcripts have the same bytes.
   std::string transcript = speaker == StoreSide::client ? "store client" : "store server";
   transcript.append(server_nonce).append(client_nonce);
   const Mac mac = hmac_sha256(key, std::as_bytes(std::span(transcript)));

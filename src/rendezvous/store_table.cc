@@ -5,7 +5,7 @@
 namespace nezha::rendezvous {
 namespace {
 
-// What an entry costs besides its bytes: nodes, control block, strings.
+// The memory that an entry takes besides its bytes: nodes, control block, strings.
 constexpr size_t kEntryBytes = 256;
 
 }  // namespace

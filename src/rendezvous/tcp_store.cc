@@ -29,7 +29,7 @@ Transfer receive_all(const Descriptor& socket, char* at, size_t size, Nanosecond
   return Transfer::done;
 }
 
-// What trying again would not change, or only for the worse.
+// True for an error that another attempt would not remove, or would make worse.
 bool is_permanent(Code code) {
   return code == Code::mismatch || code == Code::unsupported || code == Code::exhausted;
 }
@@ -43,7 +43,7 @@ class TcpStore final : public Store {
         key_(std::move(key)),
         server_(std::move(server)) {}
 
-  // The first connection.
+  // Makes the first connection.
   Status open(Nanoseconds deadline) {
     Backoff backoff(kFirstPause, kLongestPause);
     WaitLines lines(system_clock(), deadline, WaitLines::Pace::doubling);
@@ -86,7 +86,7 @@ class TcpStore final : public Store {
   std::string describe() const override { return description_; }
 
  private:
-  // Connects, greets and proves what is to be proved, once. `refused`: no further attempt will be better.
+  // Connects, greets and, with a key, proves it, once. `refused`: other attempts would be, too.
   Result<Descriptor> connect(Nanoseconds deadline, bool* refused) const {
     auto socket = connect_to(host_, port_, deadline);
     if (!socket) return socket;
@@ -130,7 +130,7 @@ class TcpStore final : public Store {
                  description_.c_str(), received[kName], kMagic[kName]);
   }
 
-  // The server hears a proof only from who has the key, and is believed only with one.
+  // A rank with a key proves it to the server first, and then wants the server's proof.
   Status prove(const Descriptor& socket, const Greeting& greeting, Nanoseconds until) const {
     if (key_.has_value() != greeting.wants_proof) {
       const char* what = key_ ? "this rank has a configured secret, but rank 0 has none"
@@ -239,7 +239,7 @@ class TcpStore final : public Store {
   const std::string description_;
   const std::optional<StoreKey> key_;
   std::mutex mutex_;
-  std::vector<Descriptor> idle_;  // by mutex_; connections without a call
+  std::vector<Descriptor> idle_;  // guarded by mutex_; connections without a call
   const std::unique_ptr<TcpServer> server_;
 };
 

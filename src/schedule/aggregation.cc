@@ -13,8 +13,9 @@ constexpr Tag kDown{1, 0};
 constexpr Tag kHave{2, 0};
 constexpr Tag kAllHave{3, 0};
 
-// Once, behind the last chunk: a rank that is late has not contributed either, and so holds the node up
-// before the node has to keep results for it.
+// Adds the rounds that run once, behind the last chunk. Once is enough: a rank that is late has not
+// sent its contributions either, and so holds the node up before the node has to keep results for
+// it.
 void add_holding(Builder& builder, int parent, const std::vector<int>& children) {
   builder.closing();
   for (const int child : children) builder.recv(child, kNone, kHave);
@@ -26,10 +27,10 @@ void add_holding(Builder& builder, int parent, const std::vector<int>& children)
   for (const int child : children) builder.send(child, kNone, kAllHave);
 }
 
-// `parts`: of a barrier none.
+// `parts`: none for a barrier.
 void add_rank(Builder& builder, Parts parts, int parent) {
   builder.send(parent, parts, kUp).next_round();
-  // What replaces an input must not do so by halves.
+  // A result that replaces the input must do so as a whole or not at all.
   builder.recv_whole(parent, parts, kDown).next_round();
 }
 

@@ -6,8 +6,8 @@
 //
 //   up        every contribution goes to the node of its rank, sums go on to that node's parent
 //   down      the whole result comes back the same way
-//   have      with `held`: whoever is below has the result, told up the tree behind the last chunk
-//   all have  and down again: until then no rank forgets its input or its result
+//   have      with `held`: behind the last chunk, members tell their parents that all below have it
+//   all have  with `held`: the root tells all members; until then no rank forgets input or result
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ namespace nezha::schedule {
 
 struct AggregationTree {
   int ranks = 1;
-  std::vector<int> parent;  // by member; of the one root -1
+  std::vector<int> parent;  // by member; -1 for the one root
 
   int members() const { return static_cast<int>(parent.size()); }
   int nodes() const { return members() - ranks; }
@@ -27,9 +27,9 @@ struct AggregationTree {
   bool operator==(const AggregationTree&) const = default;
 };
 
-// `internal` naming the member that has no way to the root, a node as a child of a rank, or a node with
-// fewer than two children. (A rank may be alone at its node, whose parent then adds: it has no other way
-// into the tree.)
+// The error is `internal`, for a member that has no way to the root, a node as a child of a rank,
+// or a node with fewer than two children. (A rank may be alone at its node, whose parent then adds:
+// it has no other way into the tree.)
 Status check_tree(const AggregationTree& tree);
 
 // `tree` has passed check_tree; `unsupported` for other collectives, which gain nothing from nodes.

@@ -35,7 +35,7 @@ class Builder {
   // `memory`: where the steps of this program work, until work_in.
   explicit Builder(uint32_t parts, Memory memory = Memory::output);
 
-  // Where the steps from here on work. Only all_to_all may mix the two (schedule.h).
+  // The memory in which the steps from here on work. Only all_to_all may mix the two (schedule.h).
   Builder& work_in(Memory memory);
 
   // Ends the round in progress; the next step begins another.
@@ -51,7 +51,8 @@ class Builder {
   // Output = workspace: the part of a workspace program that this rank keeps.
   Builder& keep(Parts parts);
 
-  // The rounds from here on are the operation's, not every chunk's (Program::closing). Not the first.
+  // The rounds from here on run once for the operation, not for every chunk (Program::closing).
+  // There must be a round before them.
   Builder& closing();
 
   Program finish();
@@ -63,7 +64,7 @@ class Builder {
   Memory memory_;
 };
 
-// What a world of one rank does for any collective: the input is the result.
+// The program of a world of one rank, for any collective: the input is the result.
 Program lone_rank_program(Parts parts);
 
 }  // namespace nezha::schedule

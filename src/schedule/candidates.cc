@@ -76,7 +76,7 @@ Estimate estimate(const Candidate& candidate, const PlanRequest& request, const 
                      is_one_chunk(candidate.shape.geometry);
   const double rate = whole ? costs.rail_bytes_per_s : costs.rate_bytes_per_s;
   const double inside_s = terms.inside_bytes * bytes / costs.inside_bytes_per_s;
-  // What is passed on is copied in and out, by the processors that the wires need.
+  // Blocks that are passed on are copied in and out, by processors that the wires need, too.
   const double passing_s = 2 * terms.passed_on * bytes / costs.inside_bytes_per_s;
   return {terms.steps * costs.latency_s + terms.inside_steps * costs.inside_latency_s,
           std::max(terms.bytes_factor * bytes / (rate * terms.link_use), inside_s) + passing_s,

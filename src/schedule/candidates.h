@@ -19,26 +19,26 @@ struct Candidate {
   Algorithm algorithm;
   std::string_view summary;
   Shape shape;
-  HostTerms terms;  // where hosts say nothing: between ranks, and nothing inside
+  HostTerms terms;  // where hosts are not mixed: all is between ranks, nothing inside
 };
 
-// Rows of the catalog, then those of the hierarchies where the hosts are mixed. `hosts`: of the
-// communicator, with as many ranks; null where they say nothing.
+// Rows of the catalog, then those of the hierarchies where the hosts are mixed. `hosts`: those of
+// the communicator, with `world_size` ranks; null: every rank counts as alone.
 std::vector<Candidate> candidates(Collective collective, int world_size, const Hosts* hosts);
-// `unsupported`: the algorithm does not do the collective here, and these do.
+// `unsupported`: the algorithm does not do the collective here; the text says what to choose.
 Result<Candidate> find_candidate(Collective collective, Algorithm algorithm, int world_size,
                                  const Hosts* hosts);
 
-// Of a shape that is one chunk (is_one_chunk): what that holds.
+// The bytes that the only chunk holds, for a shape of one chunk (is_one_chunk).
 uint64_t one_chunk_bytes(const PlanRequest& request, const Shape& shape);
 
-// The schedule of one of them; errors as of find_candidate and of build in catalog.h.
+// The schedule of one candidate; the errors are those of find_candidate and of build in catalog.h.
 Result<Schedule> build(Collective collective, Algorithm algorithm, int rank, int world_size, int root,
                        const Hosts* hosts);
 
 // Predicted seconds of one algorithm: alpha x steps + beta x bytes + gamma x reduced bytes
-// (Thakur, Rabenseifner, Gropp 2005, section 3). What moves inside hosts has an alpha and a beta of its
-// own, and moves while the rails do.
+// (Thakur, Rabenseifner, Gropp 2005, section 3). Messages inside hosts have an alpha and a beta of
+// their own, and their bytes move while the rails carry others.
 struct Estimate {
   double latency_s = 0;
   double transfer_s = 0;
@@ -48,9 +48,9 @@ struct Estimate {
 };
 Estimate estimate(const Candidate& candidate, const PlanRequest& request, const CostTable& costs);
 
-// Its bits follow from the order of additions, which PlanRequest::fixed_order is for.
+// Whether the bits of the result depend on the order of additions (PlanRequest::fixed_order).
 bool has_order(Collective collective, Dtype dtype);
-// By which an algorithm is chosen: nominal ones where the request is of fixed order.
+// The costs by which an algorithm is chosen: nominal ones where the request has a fixed order.
 const CostTable& costs_of_choice(const PlanRequest& request, const CostTable& costs);
 
 // Why make_plan leaves a candidate out where nobody names its algorithm; empty: it does not.

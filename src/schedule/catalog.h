@@ -13,14 +13,14 @@
 
 namespace nezha::schedule {
 
-// Of one schedule: stages and slots are 16 bits wide, and a ring has one program per rank.
+// The most ranks of a schedule: stages and slots have 16 bits, and a ring has one program per rank.
 inline constexpr int kWorldSizeMax = 16384;
 
 // Pairwise exchanges reach this share of the ring's rate on four hosts, from 64 KB to 4 MB over one rail
 // of 1 Gbit/s; over two equal ones 0.9 to 0.98.
 inline constexpr double kExchangeLinkUse = 0.97;
 
-// What an algorithm costs one rank, for `estimate` in plan.h.
+// The costs of an algorithm for one rank, for `estimate` in candidates.h.
 struct CostTerms {
   double steps = 0;           // messages one after the other: multiplies the latency
   double bytes_factor = 0;    // bytes sent by the busiest rank / bytes of the operation
@@ -29,10 +29,10 @@ struct CostTerms {
                               // each other leave gaps, tokens that keep circulating do not
 };
 
-// What a message takes of the credit beside its payload: its header.
+// Credit that a message takes beside its payload, for its header.
 inline constexpr uint32_t kMessageHeaderBytes = 64;
 
-// What the plan must know of an algorithm without building it; the same on every rank.
+// The properties of an algorithm that a plan needs without building it; equal on every rank.
 struct Shape {
   uint32_t slices = 1;
   uint32_t parts = 1;
@@ -44,12 +44,14 @@ struct Shape {
   // automatically.
   bool bits_follow_chunks = false;
   Geometry geometry = Geometry::even;
-  // Where `exchanges`: what one rank sends one other, at most, in whole chunks and in headers. Those of
-  // the catalog keep to one chunk, and their plans to what that takes.
+  // With `exchanges`: the most that one rank sends to one other within one chunk, in whole chunks
+  // and in headers. Algorithms of the catalog send at most one chunk, and their plans reckon with
+  // that.
   uint32_t pair_load = 1;
   uint32_t pair_header_bytes = 0;
-  // Of compositions for hosts (hierarchy.h): the messages, each a chunk at most, that one rank sends one
-  // other over a chunk of every slice. Their windows hold whole such turns. 0: not known.
+  // For compositions for hosts (hierarchy.h): the messages, each a chunk at most, that one rank
+  // sends to one other over a turn, which is a chunk of every slice. Windows hold whole turns. 0:
+  // not known.
   uint32_t pair_turn = 0;
   // Ranks of one host that send to other hosts at once, and share its rails.
   uint32_t senders = 1;
@@ -64,7 +66,7 @@ struct AlgorithmEntry {
   CostTerms (*cost)(int world_size);
 };
 
-// The row of a table that is for these; nullptr: none is.
+// The row of a table for this collective and algorithm; nullptr: there is none.
 template <class Entry>
 const Entry* find_entry(std::span<const Entry> rows, Collective collective, Algorithm algorithm) {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Entry& entry) {
@@ -77,7 +79,7 @@ const Entry* find_entry(std::span<const Entry> rows, Collective collective, Algo
 std::span<const AlgorithmEntry> catalog();
 const AlgorithmEntry* find_algorithm(Collective collective, Algorithm algorithm);
 
-// `unsupported`: the algorithm does not do the collective, and these do.
+// The error `unsupported`: the algorithm does not do the collective; its text lists those that do.
 Status refuse(Collective collective, Algorithm algorithm);
 
 // `invalid_argument`: no such rank or root, or more ranks than a schedule may have.

@@ -46,7 +46,7 @@ struct ChunkMap {
   uint32_t chunks_per_slice = 1;
   Geometry geometry = Geometry::even;
   // For blocks: chunk k of a block is its elements [k, k + 1) x chunk_elements, as far as it has
-  // them. A rule that needs no other rank's block lengths.
+  // them. This rule needs no other rank's block lengths.
   uint64_t chunk_elements = 0;
   const Blocks* blocks = nullptr;
   uint32_t rank = 0;
@@ -54,10 +54,10 @@ struct ChunkMap {
   uint32_t chunk_count() const { return slices * chunks_per_slice; }
   uint32_t slice_of(uint32_t chunk) const { return chunk % slices; }
   Range chunk(uint32_t index, Side side) const;
-  // Elements of a step's parts within chunk `index`, of which `chunk` is the range on that side.
+  // Elements of a step's parts within a chunk, whose range on that side is `chunk`.
   Range parts(Range chunk, uint32_t parts, uint32_t part_begin, uint32_t part_end, Side side) const;
-  // Blocks end at different chunks: behind its end a block has no messages. Chunk 0 always has, so
-  // that ranks whose programs disagree notice.
+  // Blocks end at different chunks: behind its end a block has no messages. Chunk 0 always has
+  // messages, so that ranks whose programs disagree notice.
   bool is_absent(uint32_t index, Range range) const {
     return range.size() == 0 && index >= slices && geometry != Geometry::even;
   }

@@ -2,9 +2,9 @@
 // every host, then among the hosts, then hand out".
 //
 // Contract: one owner, one thread, used once. All ranks count the same phases, also those in which they
-// have no part, so that both ends of a transfer give it the same stage. What the smaller programs say of
-// memory is dropped: the composition has one memory. Copies are dropped, too: what a rank keeps of its
-// own input, its composition says.
+// have no part, so that both ends of a transfer give it the same stage. The memory in which the
+// smaller programs work is dropped: the composition has one memory. Copies are dropped, too: the
+// composition says which parts of its own input a rank keeps.
 #pragma once
 
 #include <functional>
@@ -28,13 +28,13 @@ class Composition {
  public:
   explicit Composition(uint32_t parts, Memory memory = Memory::output) : builder_(parts, memory) {}
 
-  // What the rank's program in the smaller world does, after what is there. Programs of one phase are
-  // told apart by the ranks between which their messages go.
+  // Appends the rank's program in the smaller world. Programs of one phase are told apart by the
+  // ranks between which their messages go.
   Composition& then(const Program& program, const Phase& phase);
   Composition& next_phase();
   // Output = input, in a round of its own.
   Composition& copy(Parts parts);
-  // Output = workspace, likewise.
+  // Output = workspace, in a round of its own.
   Composition& keep(std::span<const Parts> parts);
   Program finish() { return builder_.finish(); }
 

@@ -15,7 +15,7 @@ struct FileAlgorithm {
   Shape shape;
   std::vector<Schedule> ranks;  // of all ranks; their algorithm is Algorithm::file
 
-  // Whether it is an algorithm of such an operation. One with a root is for this root only.
+  // Whether the algorithm does such an operation. An algorithm with a root is for that root only.
   bool does(Collective collective, int world_size, int root) const {
     const Schedule& first = ranks.front();
     return collective == first.collective && world_size == first.world_size &&

@@ -66,19 +66,20 @@ bool goes_around(Algorithm algorithm) {
   return algorithm == Algorithm::ring || algorithm == Algorithm::chain;
 }
 
-// Exchanges at distances that double stay inside a host for the first of them, or the last.
+// With exchanges at distances that double, the first ones, or the last, stay inside a host.
 bool doubles(Algorithm algorithm) {
   return algorithm == Algorithm::recursive_doubling || algorithm == Algorithm::halving_doubling ||
          algorithm == Algorithm::bcube || algorithm == Algorithm::tree;
 }
 
-// Of the messages that follow each other, the share that go to another host.
+// The share of the messages that follow each other that goes to another host.
 double leaving_share(Algorithm algorithm, const Hosts& hosts) {
   if (goes_around(algorithm)) return static_cast<double>(hosts.all_leaving()) / hosts.ranks();
   return doubles(algorithm) ? std::log2(hosts.hosts()) / std::log2(hosts.ranks()) : 1;
 }
 
-// What was collected is in the output.
+// The program without its steps inside `host`. With `collects`, the other steps read the output,
+// because the collected data is there.
 Program without_host(const Program& program, const Hosts& hosts, int host, bool collects) {
   Program kept;
   kept.parts = program.parts;

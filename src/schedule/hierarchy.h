@@ -13,10 +13,11 @@
 
 namespace nezha::schedule {
 
-// What an algorithm costs among hosts. Messages follow each other; bytes are shares of the operation's.
+// The costs of an algorithm among hosts. Messages that follow each other are counted; bytes are
+// shares of the operation's.
 struct HostTerms {
   double steps = 0;          // messages between hosts
-  double inside_steps = 0;   // messages inside one
+  double inside_steps = 0;   // messages inside a host
   double bytes_factor = 0;   // sent to other hosts by the busiest host
   double inside_bytes = 0;   // sent inside its host by the busiest rank
   double reduce_factor = 0;  // reduced by the busiest rank
@@ -31,8 +32,9 @@ struct HierarchyEntry {
   Schedule (*build)(const Hosts& hosts, int rank, int root);
   Shape (*shape)(const Hosts& hosts);
   HostTerms (*terms)(const Hosts& hosts);
-  // The rank of a host that passes a slice on between hosts, and what a host that has memory does there
-  // (InsidePhases). Null: phases inside hosts are messages.
+  // `owner`: the rank of a host that passes a slice on between hosts; null: phases inside hosts are
+  // messages. `collects` and `hands_out`: what a host whose ranks share memory does inside
+  // (InsidePhases).
   int (*owner)(const Hosts& hosts, int host, uint32_t slice, int root) = nullptr;
   bool collects = false;
   bool hands_out = false;
@@ -41,12 +43,12 @@ struct HierarchyEntry {
 std::span<const HierarchyEntry> hierarchies();
 const HierarchyEntry* find_hierarchy(Collective collective, Algorithm algorithm);
 
-// Of a schedule that the entry built, what passes between hosts, for a rank whose host has memory for the
-// rest. The steps that remain are those that they were, so hosts with memory and hosts without it
-// understand each other.
+// The part of a schedule, built by `entry`, that passes between hosts, for a rank whose host has
+// shared memory for the rest. The steps that remain have their peers and tags, so hosts with memory
+// and hosts without it understand each other.
 Schedule between_hosts(const HierarchyEntry& entry, const Hosts& hosts, Schedule schedule);
 
-// What an algorithm of the catalog, which knows nothing of hosts, costs among them.
+// The costs among hosts of an algorithm of the catalog, which knows nothing of hosts.
 HostTerms spread(const AlgorithmEntry& entry, const Hosts& hosts);
 
 }  // namespace nezha::schedule

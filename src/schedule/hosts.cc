@@ -34,8 +34,8 @@ void Hosts::count_fewest() {
     fewest_ranks_ = std::min(fewest_ranks_, size_of(host));
     fewest_of_two_ = std::min(fewest_of_two_, std::max(size_of(host), size_of(host + 1)));
   }
-  // On a host of m ranks the first one is the counterpart of the first n/m of n, rounded up, and no other
-  // one is of more.
+  // On a host of m ranks the first rank is the counterpart of the first n/m, rounded up, of the n
+  // ranks of another host, and no other rank is the counterpart of more.
   for (size_t host = 0; host < ranks_.size(); ++host) {
     most_counterparts_ += static_cast<int>(divide_up(size_of(host), fewest_ranks_));
   }

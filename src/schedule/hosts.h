@@ -1,9 +1,9 @@
 // Hosts: which ranks of a communicator share a host.
 //
 // Contract: immutable, any thread; pure. Equal on all ranks, because it is made of what all of them
-// published. What plans ask of all hosts is counted once, so that a plan costs the same for any number of
-// ranks. Hosts are numbered in the order of their first ranks; a host's ranks keep their order, and
-// need not follow each other.
+// published. The numbers that plans ask of all hosts are counted once, so that a plan costs the
+// same for any number of ranks. Hosts are numbered in the order of their first ranks; a host's
+// ranks keep their order, and need not follow each other.
 #pragma once
 
 #include <span>
@@ -20,21 +20,22 @@ class Hosts {
   int hosts() const { return static_cast<int>(ranks_.size()); }
   int host_of(int rank) const { return host_of_[static_cast<size_t>(rank)]; }
   const std::vector<int>& ranks_of(int host) const { return ranks_[static_cast<size_t>(host)]; }
-  // Ranks on the host that has most, and the most whose next rank is on another host.
+  // Ranks on the host that has most.
   int most_ranks() const { return most_ranks_; }
-  // Ranks on the host that has fewest; and of two hosts that follow each other, those on the one that has
-  // more, where these are fewest.
+  // Ranks on the host that has fewest; and the fewest ranks of a pair of hosts that follow each
+  // other, where the host of the pair that has more ranks counts.
   int fewest_ranks() const { return fewest_ranks_; }
   int fewest_of_two() const { return fewest_of_two_; }
-  // The ranks of all hosts of which one rank is the counterpart (hierarchy/by_host.h), where most.
+  // The most ranks of all hosts that have the same rank as counterpart (hierarchy/by_host.h).
   int most_counterparts() const { return most_counterparts_; }
+  // How many ranks of one host, at most, have their next rank on another host.
   int most_leaving() const { return most_leaving_; }
-  // How many ranks, of all, have their next rank on another host.
+  // How many of all ranks have their next rank on another host.
   int all_leaving() const { return all_leaving_; }
   // Several hosts, and one with several ranks: otherwise hosts say nothing that ranks do not.
   bool is_mixed() const { return hosts() > 1 && hosts() < ranks(); }
 
-  // One rank of every host: where `rank` is, that one; else the first.
+  // One rank of every host: `rank` on its own host, the first rank on the others.
   std::vector<int> leaders(int rank) const;
 
  private:

@@ -14,8 +14,9 @@ namespace {
 
 constexpr uint64_t kKibi = 1024;
 constexpr uint64_t kChunkBytesMin = 8 * kKibi;     // below, splitting costs more than it brings
-// The same of sums, where ranks share rails. Blocks that are only passed on gain down to kChunkBytesMin
-// (four hosts of four ranks, 200 + 100 Mbit/s, 4 MB: 102 ms in chunks of 32 KiB, 91 in chunks of 8).
+// Like kChunkBytesMin, for sums where ranks share rails. Blocks that are only passed on gain down
+// to that (four hosts of four ranks, 200 + 100 Mbit/s, 4 MB: 102 ms in chunks of 32 KiB, 91 in
+// chunks of 8).
 constexpr uint64_t kSharedChunkBytesMin = 32 * kKibi;
 constexpr uint64_t kMessageBytesMin = 4 * kKibi;
 constexpr uint64_t kFrameBytesMax = 64 * kKibi * kKibi;  // what one frame can carry
@@ -23,10 +24,10 @@ constexpr uint64_t kElementStep = 64;
 constexpr uint64_t kChunksMax = uint64_t{1} << 31;
 constexpr uint32_t kChunksPerRail = 4;
 constexpr uint32_t kTokensPerRank = 8;
-constexpr uint64_t kTurns = 4;  // of all slices that should be open at once
+constexpr uint64_t kTurns = 4;  // turns (a chunk of every slice) that should be open at once
 
-// From what the order of additions of an algorithm that the caller names follows, beside the operation
-// and the number of ranks; empty: from nothing else.
+// Returns what the order of additions of an algorithm that the caller names depends on, beside the
+// operation and the number of ranks; empty: on nothing else.
 std::string_view order_follows(const PlanRequest& request) {
   if (find_hierarchy(request.collective, request.algorithm) != nullptr) return "the hosts";
   const AlgorithmEntry* entry = find_algorithm(request.collective, request.algorithm);
@@ -85,13 +86,13 @@ Algorithm choose(const PlanRequest& request, const CostTable& costs) {
   return best;
 }
 
-// The ranks know only the blocks of which they are a part, so nothing may follow from other lengths.
+// Ranks know only the lengths of blocks that they send or receive, so plans depend on no others.
 bool is_local(const PlanRequest& request) {
   return request.collective == Collective::all_to_all_v;
 }
 
 // The smallest message of an exchange is one part, and no rail needs more than two chunks of it to
-// stay busy. What circulates or passes through needs chunks on every link at once.
+// stay busy. Data that circulates or passes through needs chunks on every link at once.
 uint64_t wished_chunk_bytes(const PlanRequest& request, const Shape& shape, uint64_t rails) {
   const uint64_t bytes = request.bytes();
   const bool circulates = !shape.exchanges || (shape.pair_turn > 0 && shape.slices > 1);
@@ -101,15 +102,15 @@ uint64_t wished_chunk_bytes(const PlanRequest& request, const Shape& shape, uint
   }
   const auto links = static_cast<uint64_t>(request.world_size) * rails * kChunksPerRail;
   const uint64_t alone = std::max(divide_up(bytes, links), kChunkBytesMin);
-  // A chunk takes as many times as long as ranks share the rails, and what follows it waits as long.
-  // But two ranks lose 2 to 8 % with shorter ones (0.5 to 2 MB, two hosts).
+  // A chunk takes as many times as long as there are ranks that share the rails, and the next one
+  // waits as long. But two ranks lose 2 to 8 % with shorter chunks (0.5 to 2 MB, two hosts).
   if (shape.senders <= 2) return alone;
   const bool sums = shape.geometry == Geometry::even || request.collective == Collective::reduce_scatter;
   const uint64_t least = sums ? kSharedChunkBytesMin : kChunkBytesMin;
   return std::max(divide_up(alone, shape.senders), std::min(alone, least));
 }
 
-// What a chunk may be long, so that all that a pair sends of it fits into its credit.
+// The longest chunk, in bytes, for which all that one rank sends to another fits into their credit.
 uint64_t pair_limit(const PlanRequest& request, const Shape& shape) {
   if (!shape.exchanges) return request.credit_bytes;
   const uint64_t headers = std::min<uint64_t>(shape.pair_header_bytes, request.credit_bytes);
@@ -130,9 +131,9 @@ uint64_t chunk_elements(const PlanRequest& request, const Shape& shape, const Co
 }
 
 // Exchanges wait for each other, so everything that a pair sends within the window must fit into
-// its credit (modules/proof/verifier.h, credit_needed). Among hosts no more than circulates elsewhere:
-// all that is open shares the wires, so with everything open the first chunks are back, and handed out,
-// at the end.
+// its credit (modules/proof/verifier.h, credit_needed). Among hosts the window is no larger than
+// for data that circulates: all open chunks share the wires, so with everything open even the first
+// chunks would be back, and handed out, only at the end.
 uint64_t window(const PlanRequest& request, const Shape& shape, uint64_t chunk_bytes) {
   const uint64_t circulating = static_cast<uint64_t>(request.world_size) * kTokensPerRank;
   if (!shape.exchanges) return circulating;

@@ -25,12 +25,12 @@ struct CostTable {
   double latency_s = 16e-6;          // what one more short message costs between two hosts
   double rate_bytes_per_s = kNominalBytesPerS;  // sum over the rails
   double reduce_bytes_per_s = 4e9;   // one core, incoming bytes
-  // The fastest rail's: operations that stay whole have that.
+  // The rate of the fastest rail, which operations that stay whole have.
   double rail_bytes_per_s = kNominalBytesPerS;
   double inside_latency_s = 10e-6;   // one message between two ranks of a host
   double inside_bytes_per_s = 2e9;   // of one rank, to others of its host
 
-  // Ranks of a host talk through memory and not over the loopback.
+  // Sets the costs inside hosts for ranks that talk through memory and not over the loopback.
   void share_memory() {
     inside_latency_s = 5e-6;
     inside_bytes_per_s = 3e9;
@@ -40,15 +40,15 @@ struct CostTable {
 struct PlanRequest {
   Collective collective = Collective::all_reduce;
   Dtype dtype = Dtype::float32;
-  uint64_t count = 0;            // elements of the whole vector (what all blocks are together)
+  uint64_t count = 0;            // elements of the whole vector (of all blocks together)
   uint64_t longest_block = 0;    // elements; for collectives of blocks; 0: they are even
   uint32_t lengths = 0;          // a short name of the blocks' lengths, where they differ
   int world_size = 1;
   Algorithm algorithm = Algorithm::automatic;  // or the user's choice
-  const FileAlgorithm* file = nullptr;         // of Algorithm::file, which does the operation
-  const Hosts* hosts = nullptr;                // of these ranks; null: they say nothing
-  // Without `hosts`: the algorithm is chosen by nominal costs, so that the order of additions follows
-  // from the operation and the number of ranks alone.
+  const FileAlgorithm* file = nullptr;         // for Algorithm::file; it does the operation
+  const Hosts* hosts = nullptr;                // of these ranks; null: every rank counts as alone
+  // The algorithm is chosen by nominal costs, so that the order of additions follows from the
+  // operation and the number of ranks alone. `hosts` is null then.
   bool fixed_order = false;
   uint64_t chunk_bytes_max = 256 * 1024;
   uint64_t credit_bytes = 8 * 1024 * 1024;     // unacknowledged bytes allowed per pair of ranks
@@ -60,12 +60,12 @@ struct Plan {
   Algorithm algorithm = Algorithm::ring;
   uint32_t chunks_per_slice = 1;
   Geometry geometry = Geometry::even;  // the algorithm's
-  uint64_t chunk_elements = 0; // of a block; 0 where there are none
+  uint64_t chunk_elements = 0; // of a chunk of a block; 0 where there are no blocks
   uint32_t window = 1;         // chunks a rank may hold open; part of the plan (no credit deadlock)
   uint32_t lengths = 0;        // as in the request
   // all_to_all_v: ranks know their own blocks only, so chunks_per_slice and window are this rank's.
   bool local = false;
-  // Of an aggregation: nobody leaves before everybody has the result (schedule/aggregation.h).
+  // Aggregation only: no member leaves before all members have the result (schedule/aggregation.h).
   bool held = false;
 
   // A short name of all agreed fields for the wire: ranks with different plans notice at once.
@@ -74,18 +74,20 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// The algorithm is the user's, or the cheapest; recursive doubling where ranks outnumber elements.
-// No message is longer than `chunk_bytes_max` or the credit, except for algorithms that move runs of
-// blocks in one message: those are chosen automatically up to `chunk_bytes_max` of the whole vector,
-// and refused above the credit. `unsupported` when the algorithm does not do the collective;
-// `invalid_argument` names the field that makes no sense. The rules are in docs/algorithms.md.
-// `world_size_max`: planners ask about larger worlds than schedules are built for (catalog.h).
+// The algorithm is the user's, or the cheapest; for an all_reduce of fewer elements than ranks the
+// cheaper one of recursive doubling and, where hosts are mixed, `leaders`. No message is longer
+// than `chunk_bytes_max` or the credit, except for algorithms that move runs of blocks in one
+// message: those are chosen automatically up to `chunk_bytes_max` of the whole vector, and refused
+// above the credit. `unsupported` when the algorithm does not do the collective; `invalid_argument`
+// names the field that makes no sense. The rules are in docs/algorithms.md. `world_size_max`:
+// planners ask about larger worlds than schedules are built for (catalog.h).
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs);
 Result<Plan> make_plan(const PlanRequest& request, const CostTable& costs, int world_size_max);
 
-// The plan of an operation through nodes, whatever their tree: chunks short enough that one is added up
-// while others travel, as many open as the credit of a pair allows. Results up to kUnheldBytesMax are not
-// held: their ranks keep a copy. `world_size`: without the nodes. Errors as of make_plan.
+// The plan of an operation through aggregation nodes, whatever their tree: chunks are short enough
+// that one is added up while others travel, and no more are open than the credit of a pair allows.
+// Results up to kUnheldBytesMax are not held: their ranks keep a copy. `world_size` does not count
+// the nodes. The errors are those of make_plan.
 inline constexpr uint64_t kUnheldBytesMax = 16 * 1024;
 Result<Plan> make_aggregation_plan(const PlanRequest& request);
 

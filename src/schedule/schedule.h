@@ -38,7 +38,7 @@ namespace nezha::schedule {
 enum class StepKind : uint8_t {
   send,         // part range -> peer
   recv,         // peer -> part range of the output, replacing it
-  recv_whole,   // the same; until all of it landed an output that is the input, too, is untouched
+  recv_whole,   // as recv; until all of it landed an output that is the input, too, is untouched
   recv_reduce,  // peer -> scratch; when all of it landed: output = operand (op) scratch
   copy,         // local: output or workspace = input; without `from_input`: output = workspace
 };
@@ -49,7 +49,8 @@ struct Step {
   // The operand (of a reduction) or the source (of a send) is the caller's *input*: this rank has
   // not yet written the range in the output (or workspace).
   bool from_input = false;
-  // Where the step says output, it means the workspace of its chunk. Not for a `copy` out of it.
+  // The step works in the workspace of its chunk instead of the output. False for a `copy` out of
+  // the workspace.
   bool in_workspace = false;
   // The source may be overwritten before its delivery is known: send from a private copy.
   bool copy_source = false;
@@ -86,14 +87,15 @@ struct Program {
     const uint32_t begin = index == 0 ? 0 : round_ends[index - 1];
     return std::span(steps).subspan(begin, round_ends[index] - begin);
   }
-  // All of them do, or none, except for an all_to_all.
+  // All steps do (except a copy out of the workspace), or none; only an all_to_all mixes them.
   bool works_in_workspace() const { return !steps.empty() && steps.front().in_workspace; }
   bool operator==(const Program&) const = default;
 };
 
-// The phases inside a host that its ranks carry out in their memory, so that they are no steps
-// (between_hosts in hierarchy.h): before the program of a slice its owner gets the sum of what all ranks
-// of the host have, of an all_gather their blocks; or after it they get what the owner has.
+// The phases inside a host that its ranks carry out in shared memory, so that they are no steps
+// (between_hosts in hierarchy.h). `collects`: before the program of a slice its owner gets the sum
+// of the data of all ranks of the host, in an all_gather their blocks. `hands_out`: after the
+// program all ranks of the host get the data of the owner.
 struct InsidePhases {
   bool collects = false;
   bool hands_out = false;
@@ -115,8 +117,9 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// What slices and parts are. Blocks are the pieces that belong to single ranks (all_gather: block b
-// comes from rank b; reduce_scatter and scatter: it goes to rank b); they may differ in length.
+// How slices and parts are cut. Blocks are the pieces that belong to single ranks (all_gather:
+// block b comes from rank b; reduce_scatter and scatter: it goes to rank b); they may differ in
+// length.
 enum class Geometry : uint8_t {
   even,          // slices are even pieces of the vector, parts even pieces of a chunk
   block_slices,  // slice b is block b
@@ -127,7 +130,7 @@ enum class Geometry : uint8_t {
                  // for rank s, so the P parts from r P on are all that rank r has to send
 };
 
-// Messages of runs of blocks: there is one chunk, and nothing to cut.
+// Whether messages are runs of blocks: then there is one chunk, and nothing to cut.
 inline bool is_one_chunk(Geometry geometry) {
   return geometry == Geometry::block_parts || geometry == Geometry::rows;
 }

@@ -42,7 +42,7 @@ void Connection::acknowledge(uint64_t comm) {
   }
 }
 
-// Without memory: an acknowledgement leaves with the credit of any communicator.
+// Needs no memory: queues one acknowledgement, for communicator 0, if none is queued.
 void Connection::acknowledge_any() {
   if (ack_comms_.empty()) acknowledge(0);
 }
@@ -80,8 +80,8 @@ void Connection::flush() {
   }
 }
 
-// Control frames first. Acknowledgements are cumulative: while others wait to leave, so does their
-// making.
+// Control frames go first. Acknowledgements are cumulative: none is made while other control frames
+// wait to leave.
 size_t Connection::gather(Frames& frames) {
   if (control_.empty()) queue_acks();
   size_t count = 0;
@@ -108,7 +108,7 @@ void Connection::queue_acks() {
   ack_comms_.clear();
 }
 
-// Acknowledgement and credit are as fresh as the moment of leaving.
+// Fills in acknowledgement and credit as late as possible, when the frame is given to the wire.
 void Connection::seal(WorkRequest& request) {
   wire::FrameHeader& header = request.header;
   header.ack = landed_;
@@ -117,7 +117,7 @@ void Connection::seal(WorkRequest& request) {
   }
   wire::encode(header, request.header_bytes);
   if (request.has_trailer || trailer_of(header.length) == 0) return;
-  // Once for each time of posting: the bytes do not change until they are released.
+  // The checksum is made once for each posting: the bytes do not change until they are released.
   const uint32_t crc = wire::crc32c({request.data, header.length});
   wire::store_le(request.trailer_bytes.data(), crc);
   request.has_trailer = true;
@@ -142,7 +142,7 @@ void Connection::took(const Frames& frames, size_t taken) {
   control_next_ = 0;
 }
 
-// A peer that has us answer and does not read is no reason to grow.
+// A peer that makes this rank answer and does not read must not make the queue grow without bound.
 void Connection::limit_control() {
   control_.erase(control_.begin(), control_.begin() + static_cast<std::ptrdiff_t>(control_next_));
   control_next_ = 0;
@@ -190,7 +190,8 @@ void Connection::disown(const void* owner, WorkQueue& unsent) {
   while (!queue_.empty()) {
     WorkRequest* request = queue_.pop_front();
     if (request->owner == owner) {
-      // The last attempt to send it may have told a credit that now has to leave in another way.
+      // The last attempt to send the request may have filled in a credit, which now has to leave in
+      // another way.
       acknowledge_any();
       unsent.push_back(*request);
     } else {

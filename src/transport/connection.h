@@ -2,8 +2,8 @@
 //
 // Contract
 //   Owner    one loop; every call and every event happens with that loop's progress lock held.
-//   Order    frames of one connection are told in the order in which they were posted, so one
-//            cumulative count tells exactly what landed (wire/frame.h, `ack`).
+//   Order    the receiver's engine is told of frames in the order in which they were posted on the
+//            connection, so one cumulative count tells exactly what landed (wire/frame.h, `ack`).
 //   Errors   a broken connection is an event (`on_down`), never a return value of the data path.
 //
 // A transfer can be taken back from a connection that fell silent (`recall`) and be posted on another
@@ -69,7 +69,7 @@ struct ConnectionCounters {
 class ConnectionEvents {
  public:
   virtual ~ConnectionEvents() = default;
-  // A header arrived; says where its payload goes.
+  // A header arrived. Returns where its payload goes.
   virtual Landing on_frame(Connection& connection, const wire::FrameHeader& header) = 0;
   // The whole payload is in place.
   virtual void on_landed(Connection& connection, const wire::FrameHeader& header,
@@ -112,23 +112,24 @@ class Connection final : private WireEvents {
   bool post(WorkRequest& request);
   // An acknowledgement (and the credit of `comm`) leaves with the next `flush`.
   void acknowledge(uint64_t comm);
-  // Any frame but data, with the payload that its type allows; it overtakes what was posted and not
-  // begun.
+  // Posts a frame of any type except data, with the payload that its type allows. It leaves before
+  // requests that were posted and have not begun to leave.
   void post_control(const wire::FrameHeader& header, const std::string& text);
   // Pushes what was posted to the network as far as it takes it without blocking.
   void flush();
 
-  // Bytes posted here so far, those that have not left included; recalled ones only where they had begun.
+  // Bytes posted here so far, whether or not they have left. A recalled request counts only if it
+  // had begun to leave.
   uint64_t posted_bytes() const { return counters_.bytes_sent + queue_.bytes(); }
-  // Of these, what the network has not delivered yet, as far as this host can know.
+  // Posted bytes that the network has not delivered yet, as far as this host can know.
   uint64_t backlog_bytes() { return queue_.bytes() + (up_ ? wire_->backlog_bytes() : 0); }
   std::optional<Drained> drained(Nanoseconds now) { return wire_->drained(now); }
-  // Of these, the bytes still in this process.
+  // Posted bytes that are still in this process.
   uint64_t queued_bytes() const { return queue_.bytes() + wire_->held_bytes(); }
   bool has_room() const { return is_usable() && queued_bytes() < kQueuedBytesMax; }
-  // Something is waiting to leave.
+  // Whether something is waiting to leave.
   bool has_output() const override;
-  // Frames that left, are not acknowledged and were not taken back.
+  // Data frames that the wire took and that were neither released nor recalled.
   uint32_t in_flight_frames() const { return begun_ - released_ - recalled_; }
 
   // Frames received that the peer has not been told about, and how many bytes they carried.
@@ -141,9 +142,9 @@ class Connection final : private WireEvents {
   const Landing& landing(int index) const {
     return incoming_[(incoming_first_ + static_cast<uint32_t>(index)) % kIncomingMax].landing;
   }
-  // Sends the rest of that payload to nowhere: its destination is needed again. Nothing touches it any
-  // more when this returns; a wire that cannot stop one payload stops all of them, and the connection
-  // goes down with its next `flush`.
+  // Drops the rest of that payload, because its destination is needed again. Nothing touches the
+  // destination any more when this returns; a wire that cannot stop one payload stops all of them,
+  // and the connection goes down with its next `flush`.
   void abandon_landing(int index);
 
   // Ends all use of the memory of `owner`'s requests: those that have not begun to leave come back in
@@ -154,15 +155,16 @@ class Connection final : private WireEvents {
   // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late
   // acknowledgement releases nothing.
   void recall(WorkQueue& unacknowledged);
-  // Whether `recall`, or the receiver when it meets a copy on another connection, would end this one now.
+  // Whether this connection would end now through a `recall`, or through the receiver when a copy
+  // of a transfer reaches it on another connection.
   bool recall_ends_it() const { return wire_->is_detaching_fatal(); }
 
   // The number, among the data frames posted on this connection, of the first that `recall` or
   // `on_down` hands back: what the peer says about that connection is counted from its beginning.
   uint32_t first_unacknowledged() const { return released_ + recalled_; }
-  // Data frames that landed here, of this connection.
+  // How many data frames of this connection landed here.
   uint32_t landed_frames() const override { return landed_; }
-  // When bytes last arrived, as far as this host knows; the time of its making before that.
+  // When bytes last arrived, as far as this host knows; until then, when the wire was started.
   Nanoseconds heard_at() { return wire_->heard_at(); }
   Nanoseconds host_heard_at() { return wire_->host_heard_at(); }
 
@@ -175,15 +177,15 @@ class Connection final : private WireEvents {
 
   int peer = -1;        // global rank
   int rail = 0;         // index of the local rail
-  int peer_rail = 0;    // of the peer's
-  int lane = 0;         // which of several streams on it
+  int peer_rail = 0;    // index of the peer's rail
+  int lane = 0;         // which of several connections on the rail
   uint32_t epoch = 0;   // grows with every reconnection of this (peer, rail, lane)
   double latency_s = 0; // one way, small message, as measured when it was tested
 
  private:
-  // One chunk's worth in this process at a time: what is not here can still choose another rail.
+  // About one chunk is queued here at a time: requests that are not can still get another rail.
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
-  // Frames whose headers have arrived, or that wait for an older one.
+  // The largest number of data frames that have begun to arrive, or that wait for an older one.
   static constexpr uint32_t kIncomingMax = 32;
 
   struct ControlFrame {
@@ -204,7 +206,7 @@ class Connection final : private WireEvents {
   void on_broken(const Status& why) override { quiesce(why); }
   bool has_peer_left() const override { return goodbye_received_ && incoming_count_ == 0; }
 
-  // Up, and its wire works.
+  // Whether the connection is up and its wire works.
   bool is_usable() const { return up_ && stopped_.is_ok(); }
   Incoming& incoming(uint32_t index) { return incoming_[(incoming_first_ + index) % kIncomingMax]; }
   void acknowledge_any();
@@ -224,7 +226,7 @@ class Connection final : private WireEvents {
   void deliver();
   void on_control_arrived();
   void break_protocol(const char* what);
-  // Why the wire had to stop, if it had: the rest follows in `flush`.
+  // Keeps the reason why the wire had to stop, if it had to: `flush` then ends the connection.
   void note(Status stopped) {
     if (!is_usable() || stopped.is_ok()) return;
     stopped_ = std::move(stopped);
@@ -243,8 +245,8 @@ class Connection final : private WireEvents {
   WorkQueue queue_;            // not begun
   WorkQueue in_flight_;        // taken by the wire, not acknowledged
   uint32_t begun_ = 0;         // data frames that the wire took
-  uint32_t acknowledged_ = 0;  // of these, by the peer
-  uint32_t released_ = 0;      // of these, with their memory
+  uint32_t acknowledged_ = 0;  // of these, acknowledged by the peer
+  uint32_t released_ = 0;      // of these, with their memory free again
   uint32_t recalled_ = 0;        // frames before in_flight_ that were taken back
   std::vector<ControlFrame> control_;  // emptied as a whole, so that it allocates no more
   size_t control_next_ = 0;

@@ -66,7 +66,7 @@ bool Connection::on_arrived(Arrival& arrival) {
   return is_usable();
 }
 
-// What was dropped is of use to nobody.
+// A payload without a destination was dropped: nobody uses it, and it is not checked.
 bool Connection::is_intact(const Incoming& arrived) {
   if (arrived.trailer_length == 0 || arrived.destination == nullptr) return true;
   const uint32_t crc = wire::crc32c({arrived.destination, arrived.length});

@@ -11,7 +11,7 @@
 namespace nezha::transport {
 namespace {
 
-// The number of probes without an answer after which the kernel ends the connection; its largest.
+// The largest number of unanswered probes after which the kernel can end a connection.
 constexpr int kProbesMax = 127;
 
 }  // namespace

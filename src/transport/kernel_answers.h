@@ -7,11 +7,11 @@
 
 namespace nezha::transport {
 
-// Asks that kernel once a second while the connection is idle (keep-alive, RFC 9293 3.8.4).
+// Asks the peer's kernel once a second while the connection is idle (keep-alive, RFC 9293 3.8.4).
 void ask_kernel(int fd);
-// How long ago it acknowledged anything; kNever where this system cannot tell.
+// How long ago that kernel acknowledged anything; kNever where this system cannot tell.
 Nanoseconds since_kernel_answered(int fd);
-// The peer has closed the connection, or it broke.
+// Whether the peer has closed the connection, or the connection broke.
 bool has_ended(int fd);
 
 }  // namespace nezha::transport

@@ -99,7 +99,7 @@ void LinkWatch::read_messages(const std::byte* bytes, size_t size) {
         message->nlmsg_type == RTM_NEWLINK || message->nlmsg_type == RTM_DELLINK;
     if (!about_link || message->nlmsg_len < NLMSG_LENGTH(sizeof(ifinfomsg))) continue;
     const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(message));
-    // A bridge tells of its ports in messages of its own: a device that leaves it does not end.
+    // A bridge tells of its ports in messages of its own: a device that leaves it goes on to exist.
     if (link->ifi_family != AF_UNSPEC) continue;
     if (message->nlmsg_type == RTM_NEWLINK) {
       note_device(device_of(message, link), link->ifi_index, has_carrier(*link));
@@ -116,7 +116,7 @@ void LinkWatch::note_device(const std::string& device, int index, bool up) {
   }
 }
 
-// One that comes in its place has its name and another index.
+// A device that comes in place of the ended one has the same name and another index.
 void LinkWatch::note_end(int index) {
   for (size_t rail = 0; rail < rails_.size(); ++rail) {
     if (rails_[rail].index != index) continue;

@@ -30,13 +30,13 @@ class LinkWatch final : private progress::Pollable {
   ~LinkWatch() override;
 
  private:
-  // What waits longer than one turn waits for the next.
+  // The largest number of reads in one turn of the loop; further messages wait for the next turn.
   static constexpr int kReadsPerTurn = 16;
 
   LinkWatch(progress::Loop& loop, Descriptor fd, const std::vector<std::string>& devices,
             Changed changed, Appeared appeared);
   void on_ready(uint32_t epoll_events) override;
-  // Has the kernel describe all devices.
+  // Asks the kernel to describe all devices.
   void ask();
   void read_messages(const std::byte* bytes, size_t size);
   void note_device(const std::string& device, int index, bool up);

@@ -1,8 +1,8 @@
 // RailAddress: a rail as its owner publishes it to the other ranks, and as bytes in what they say to each
 // other.
 //
-// Contract: plain values; pure; any thread. The bytes may be anybody's: what is no address of a rail,
-// with every number in the range of its meaning, is refused.
+// Contract: plain values; pure; any thread. The bytes may come from anybody: they are refused
+// unless they are the address of a rail with every number in the range of its meaning.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct RailAddress {
   double speed_bits_per_s = 0;  // 0: unknown
   std::string transport = "tcp";  // its name in the table of transports (context/rail_transports.cc)
   std::string variant = "";   // of the transport: libfabric's provider, "net"; "": it has none
-  std::string blob = "";      // what its transport tells itself at other ranks: where it answers
+  std::string blob = "";      // for the rail's transport at other ranks: where the rail answers
 
-  // Its device has no address yet. (What a transport with variants reaches needs none.)
+  // Whether the rail's device has no address yet. (Rails of a transport with variants need none.)
   bool is_missing() const { return address.empty() && variant.empty(); }
 };
 

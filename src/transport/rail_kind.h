@@ -18,22 +18,22 @@ class RailKind {
  public:
   struct Rail {
     RailAddress rail;
-    std::string net_device;  // the Ethernet face of the same device, "" when it has none
+    std::string net_device;  // the Ethernet device of the same adapter, "" when it has none
   };
 
-  static constexpr char kInterface[] = "rails";  // of its module
+  static constexpr char kInterface[] = "rails";  // of the kind's module
 
   virtual ~RailKind() = default;
-  // RailAddress::transport of its rails.
+  // The value of RailAddress::transport in rails of this kind.
   virtual std::string_view name() const = 0;
-  // What WHAT means: at least one rail. `invalid_argument` when the host has none.
+  // The rails that WHAT stands for, at least one. `invalid_argument` when the host has none.
   virtual Result<std::vector<Rail>> find(const std::string& what) const = 0;
   virtual std::unique_ptr<Transport> make() const = 0;
   // JSON: the devices of this kind that the host has.
   virtual std::string describe() const = 0;
 };
 
-// `unsupported`, and what to install, where there is none of that name.
+// The kind of that name. `unsupported`, with what to install, where there is none.
 Result<const RailKind*> rail_kind(std::string_view name);
 
 }  // namespace nezha::transport

@@ -47,9 +47,9 @@ Result<Descriptor> listen_on(const SocketPlace& place, uint16_t low, uint16_t hi
     if (!address) return address.status();
     auto fd = open_socket(*address, place);
     if (!fd) return fd.status();
-    // The last connections of a program that had this port may still be ending (TIME_WAIT). A port on
-    // which somebody listens is refused all the same. Two sockets that the kernel gives a port to could
-    // get one and the same with it.
+    // The last connections of a program that had this port may still be ending (TIME_WAIT). A port
+    // on which somebody listens is refused all the same. With SO_REUSEADDR, two sockets for which
+    // the kernel chooses the port could get the same one.
     const int on = candidate != 0 ? 1 : 0;
     setsockopt(fd->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     constexpr int kBacklog = 1024;

@@ -33,8 +33,8 @@ void tune(int fd, int level, int name, int value);
 // The outcome of a dial that became writable; 0 or an errno.
 int dial_error(int fd);
 
-// The network device that has this address: what a rail that is called after an adapter is bound to. ""
-// where none has it, such as 127.3.4.5, which no interface lists.
+// The network device that has this address, to which a rail that is named after an adapter is
+// bound; "" where no device lists the address, such as 127.3.4.5.
 std::string device_with(const std::string& address);
 
 struct DeviceAddress {
@@ -42,10 +42,10 @@ struct DeviceAddress {
   uint8_t prefix_length = 0;
 };
 
-// The addresses that other hosts can reach, of that network device or of all (""): the first of each
-// family, IPv4 before IPv6, never of loopback or link-local.
+// The addresses, of that network device or of all (""), that other hosts can reach: the first of
+// each family, IPv4 before IPv6, never loopback or link-local ones.
 std::vector<DeviceAddress> addresses_of_device(const std::string& device);
-// The first of them; "" where there is none.
+// The first address in `addresses_of_device`; "" where there is none.
 std::string address_of_device(const std::string& device);
 
 // "10.1.0.1:40112 -> 10.1.0.2:40001"

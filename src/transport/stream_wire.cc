@@ -6,7 +6,7 @@
 namespace nezha::transport {
 namespace {
 
-// Without the first `skip` bytes.
+// Describes a frame without its first `skip` bytes; returns the number of pieces.
 size_t pieces_of(const std::byte* header, const std::byte* data, size_t length, const std::byte* trailer,
                  size_t trailer_length, size_t skip, iovec* pieces) {
   const std::array<iovec, 3> all = {iovec{const_cast<std::byte*>(header), wire::kHeaderBytes},

@@ -1,6 +1,6 @@
-// StreamWire: a wire on which frames stand one behind the other, as in a TCP stream. It numbers them,
-// and keeps the frame of which the stream has taken only the beginning: nothing may follow that one
-// before its rest.
+// StreamWire: a wire on which frames stand one behind the other, as in a TCP stream. It numbers the
+// data frames, and keeps a frame of which the stream has taken only the beginning: the rest of that
+// frame must leave before anything else.
 //
 // Contract: see transport/wire.h. A data frame's payload is borrowed from its request until `detach`;
 // other frames are copied at once.
@@ -18,7 +18,7 @@
 
 namespace nezha::transport {
 
-// A frame as it stands on a stream, as up to three pieces; how many.
+// Describes a frame, as it stands on a stream, in up to three pieces; returns how many.
 size_t pieces_of(const WorkRequest& frame, iovec* pieces);
 
 class StreamWire : public Wire {
@@ -33,14 +33,14 @@ class StreamWire : public Wire {
   // The stream has taken the first `sent` bytes of the next frame. Fails, and nothing is kept, where
   // there is no memory for a copy: the connection must end.
   Status note(const WorkRequest& frame, size_t sent);
-  // The last held_bytes_ of the frame that is kept, as up to three pieces; how many.
+  // Describes the kept frame's last held_bytes_ in up to three pieces; returns how many.
   size_t rest(iovec* pieces) const;
 
  private:
   bool keeps(uint32_t number) const { return held_bytes_ > 0 && is_data_ && number_ == number; }
   bool copy();
 
-  uint32_t data_frames_ = 0;  // taken
+  uint32_t data_frames_ = 0;  // that the stream has taken
 
   std::array<std::byte, wire::kHeaderBytes> header_;
   std::array<std::byte, wire::kTrailerBytes> trailer_;

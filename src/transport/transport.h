@@ -1,10 +1,10 @@
 // Transport: one mechanism that moves bytes, as the composition root sees it.
 //
-// Contract: `listen` and `connect` are blocking code with deadlines, called by one thread before the
-// loop starts; the connections they make belong to the loop from then on. A job that connects on demand
-// does without `connect`. Nothing a stranger sends to a
-// listening rail disturbs them. Errors: `exhausted` (descriptors), `invalid_argument` (ports),
-// `peer_lost` (no rail reaches a peer), each with a sentence that names rail, address and peer.
+// Contract: `listen` and `connect` are blocking code with deadlines, called by one thread before
+// the loop starts; the connections they make belong to the loop from then on. A job that connects
+// on demand does without `connect`. Nothing that a stranger sends to a listening rail disturbs
+// them. Errors: `exhausted` (descriptors), `invalid_argument` (ports), `peer_lost` (no rail reaches
+// a peer), each with a sentence that names rail, address and peer.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct PeerAddress {
   std::vector<RailAddress> rails;
 };
 
-// Between ranks of one host, in place of loopback.
+// Whether ranks of one host use shared memory in place of loopback.
 enum class SharedMemory : uint8_t {
   off,
   automatic,  // where it can be had
@@ -73,10 +73,10 @@ struct MeshRequest {
 
 struct Mesh {
   std::vector<std::unique_ptr<Connection>> connections;
-  // One sentence for each rail of this rank that does not reach some peer which it dialled, with the
-  // reason; the other pairs are the peers' to tell.
+  // One sentence, with the reason, for each rail of this rank that does not reach some peer that
+  // this rank dialled; the peers report the other pairs.
   std::vector<std::string> left_out;
-  // Ranks of this host that were to share memory with this one and cannot, with some connection.
+  // Ranks of this host that were to share memory with this one and do not on some connection.
   std::vector<int> apart;
 };
 
@@ -89,7 +89,7 @@ struct Path {
   bool operator==(const Path&) const = default;
 };
 
-// Says of a connection which it is.
+// Tells a connection its path, epoch and latency.
 inline void identify(Connection& connection, const Path& path, uint32_t epoch, double latency_s) {
   connection.peer = path.peer;
   connection.rail = path.rail;
@@ -106,45 +106,45 @@ enum class DialOutcome : uint8_t {
   starved,     // this host cannot dial: it has no descriptor, port, memory or right for it
 };
 
-// What answered a probe.
+// The outcome of a probe: who answered it, if anybody did.
 enum class Probed : uint8_t {
   nothing,
-  refusal,  // the host: nobody listens there
+  refusal,  // the host answered that nobody listens there
   host,     // somebody listens, and may be standing still
   process,  // the peer itself
-  untried,  // nobody was asked, for a want of this host, which says nothing about the peer
+  untried,  // nobody was asked: this host lacks something, which says nothing about the peer
 };
 
-// What came of connecting with a peer.
+// The outcome of `ConnectionManager::connect` with one peer.
 struct ConnectResult {
   int peer = -1;
   Status lost = {};       // ok: some connection was made, which has joined before
-  bool answered = false;  // somebody did, whatever came of it
-  bool refused = false;   // on some rail the host did: nobody listens there
+  bool answered = false;  // somebody answered, whatever followed
+  bool refused = false;   // on some rail the host answered that nobody listens there
   bool silent = false;    // some rail got no answer at all
-  bool starved = false;   // some was not tried, for a want of this host
+  bool starved = false;   // some rail was not tried, because this host lacks something
   // One sentence for each rail of this rank that is not used, where this rank dialled.
   std::vector<std::string> left_out = {};
 };
 
-// "rank 3: it reaches rank 7 on no rail (...); check cables, ...": of such sentences.
+// The error "rank 3: it reaches rank 7 on no rail (...); check cables, ...", from such sentences.
 inline Status unreached(int rank, Code code, int peer, const std::string& sentences) {
   return error(code, "rank %d: %s; check cables, addresses and firewalls, or choose rails "
                "with NEZHA_RAILS", rank, sentences.c_str()).with_peer(peer);
 }
 
-// What comes of trying. Lock held.
+// Receives the outcomes of dials and probes, and news of peers and devices. Progress lock held.
 class JoinEvents {
  public:
   virtual ~JoinEvents() = default;
-  // A connection was made, by either side; authenticated and tested. Its epoch tells old from new.
+  // A connection was made by either side, authenticated and tested. Its epoch tells old from new.
   virtual void on_joined(std::unique_ptr<Connection> connection) = 0;
-  // The end of a `connect`.
+  // A `connect` has ended.
   virtual void on_connect_done(const ConnectResult&) {}
-  // A higher rank needs connections with this one, which is to `connect` with it.
+  // A higher rank needs connections with this rank, which is to `connect` with it.
   virtual void on_connection_requested(int) {}
   virtual void on_dial_failed(const Path& path, DialOutcome outcome, const std::string& reason) = 0;
-  // The end of a `probe`.
+  // A `probe` has ended.
   virtual void on_probed(const Path& path, Probed probed) = 0;
   // The device of a rail lost its carrier, or has it again.
   virtual void on_carrier(int rail, bool up) = 0;
@@ -152,34 +152,36 @@ class JoinEvents {
   virtual void on_devices_changed() {}
 };
 
-// A rail of this rank that was missing, and where it is: for the other ranks' `place_rail`.
+// A rail of this rank that was missing, and its address for the other ranks' `place_rail`.
 struct PlacedRail {
   int rail = 0;
   std::string where;
 };
 
-// Makes connections while the loop runs, the first ones and lost ones again, and answers those who do.
+// Makes first connections and lost ones again while the loop runs, and accepts those of peers.
 //
-// Contract: progress lock held; no call blocks. Listens on for the life of the job; strangers are
-// bounded in number, time and bytes. Of a pair the lower rank dials.
+// Contract: progress lock held; no call blocks. Listens for the life of the job; strangers are
+// bounded in number, time and bytes. The lower rank of a pair dials.
 class ConnectionManager {
  public:
   virtual ~ConnectionManager() = default;
-  // The first connections with `peer`, or those on rails that are not `in_use` between the two; ends in
-  // on_connect_done, never inside the call. Who only makes lost connections again ignores it.
+  // Makes the first connections with `peer`, or those on rails that are not `in_use` between the
+  // two; ends in on_connect_done, never inside the call. A manager that makes only lost connections
+  // again ignores it.
   virtual void connect(int, const std::vector<RailPair>&) {}
-  // One attempt, of at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
+  // Tries once, for at most `patience`; ends in on_joined or on_dial_failed, never inside the call.
   virtual void dial(const Path& path, uint32_t epoch, Nanoseconds patience) = 0;
-  // One look whether anybody listens; ends in on_probed, within `patience`. Nothing but a Hello is said
-  // to whoever answers.
+  // Looks once whether anybody listens; ends in on_probed, within `patience`. Whoever answers is
+  // sent nothing except a Hello.
   virtual void probe(const Path& path, Nanoseconds patience) = 0;
-  // Listens on rails of this rank that were missing and have an address now; says which.
+  // Listens on rails of this rank that were missing and have an address now; returns them.
   virtual std::vector<PlacedRail> find_rails() { return {}; }
-  // A rail of the peer, which was missing, is there. What is no place of one is ignored.
+  // A rail of the peer that was missing has an address now. A `where` that is no rail's is ignored.
   virtual void place_rail(int /*peer*/, int /*rail*/, std::string_view /*where*/) {}
-  // Some member's connection is being accepted: it may count it as made before this rank does.
+  // Whether a connection from a member is being accepted: the member may count it as made before
+  // this rank does.
   virtual bool is_accepting() const { return false; }
-  // Attempts that ran out of time, and the next instant at which one may.
+  // `run` ends attempts that ran out of time; `next_wakeup` is when it must be called next.
   virtual void run(Nanoseconds now) = 0;
   virtual Nanoseconds next_wakeup() const = 0;
   // Ends every attempt and stops listening; no event comes any more.

@@ -38,9 +38,9 @@ struct Arrival {
   bool is_data = false;
 };
 
-// Where this host hears late of what was delivered: what was, and in how much time in which there was
-// something to deliver (both only grow); what has left besides, and for how long it may have been
-// arriving without a word of it yet.
+// Deliveries on a wire whose host hears of them late: `bytes` were delivered, and for `busy` there
+// was something to deliver (both only grow). `under_way` bytes have left besides; they may have
+// been arriving for `untold` without any news of it.
 struct Drained {
   uint64_t bytes = 0;
   Nanoseconds busy = 0;
@@ -48,12 +48,13 @@ struct Drained {
   Nanoseconds untold = 0;
 };
 
-// What a wire tells its connection, and may ask of it. After a call the wire may be closed.
+// Events that a wire raises and questions that it asks, for its connection to answer. The
+// connection may close the wire within a call.
 class WireEvents {
  public:
   virtual ~WireEvents() = default;
-  // A header of wire::kHeaderBytes came; says where the rest goes, until on_arrived. Null: the connection
-  // has ended.
+  // A header of wire::kHeaderBytes came. Returns where the rest of the frame goes, valid until
+  // on_arrived; null: the connection has ended.
   virtual Arrival* on_header(const std::byte* header) = 0;
   // Payload and trailer are in place. False: the connection has ended.
   virtual bool on_arrived(Arrival& arrival) = 0;
@@ -63,11 +64,11 @@ class WireEvents {
   virtual void on_ready() = 0;
   virtual void on_broken(const Status& why) = 0;
 
-  // Data frames that were received and told to the engine, in order.
+  // How many data frames were received and told to the engine, in order.
   virtual uint32_t landed_frames() const = 0;
-  // Something is waiting to leave.
+  // Whether something is waiting to leave.
   virtual bool has_output() const = 0;
-  // The peer said goodbye, and all that it sent before has landed.
+  // Whether the peer said goodbye, and everything that it sent before has landed.
   virtual bool has_peer_left() const = 0;
 };
 
@@ -78,35 +79,36 @@ class Wire {
     ending,  // all of it has left; until on_freed its memory may still be read
     needed,  // not all of it has left: nobody can have received it
   };
-  // So many frames at most are given to one `send`.
+  // The largest number of frames that one `send` is given.
   static constexpr size_t kFramesPerSend = 24;
 
   virtual ~Wire() = default;
 
-  // Before anything else, once.
+  // Called once, before anything else.
   virtual Status start(WireEvents& events) = 0;
-  // Pushes on what was taken before, takes as many frames as it can from the front, and says how many.
-  // They are sealed: header_bytes, data, and trailer_bytes if has_trailer. What is no data frame is not
-  // read after the call.
+  // Pushes on what was taken before, takes as many frames as it can from the front, and says how
+  // many. They are sealed: header_bytes, data, and trailer_bytes if has_trailer. Frames other than
+  // data frames are not read after the call.
   virtual size_t send(std::span<WorkRequest* const> frames) = 0;
-  // Something besides frames is waiting to leave, or the rest of one.
+  // Whether the rest of a frame, or something besides frames, is waiting to leave.
   virtual bool has_output() const = 0;
 
   virtual Use use_of(uint32_t number) = 0;
-  // The memory of that frame is needed. It goes on from a private copy; where that cannot be the wire
-  // stops all use of memory and says why, and the connection closes it.
+  // The memory of that data frame is needed. The frame goes on from a private copy. A wire that
+  // cannot do so stops all use of memory and returns the reason, and the connection closes it.
   virtual Status detach(uint32_t number) = 0;
-  // The destination of that arrival is needed, and becomes null when this returns. The same.
+  // The destination of that arrival is needed; the connection sets it to null when this returns. A
+  // wire that cannot stop writing there does as in `detach`.
   virtual Status abandon(Arrival&) { return Status::ok(); }
   // Whether `detach` of some frame, or `abandon` at the peer, would stop everything now.
   virtual bool is_detaching_fatal() const { return false; }
 
-  // Bytes taken that the network has not delivered yet, as far as this host can know.
+  // Bytes that the wire took and the network has not delivered yet, as far as this host can know.
   virtual uint64_t backlog_bytes() = 0;
   virtual std::optional<Drained> drained(Nanoseconds) { return std::nullopt; }
-  // When bytes last arrived, as far as this host knows; the time of its start before that.
+  // When bytes last arrived, as far as this host knows; until then, when the wire was started.
   virtual Nanoseconds heard_at() = 0;
-  // When anything came from the peer's host last, from its kernel alone, too.
+  // When anything last came from the peer's host, even if only from its kernel.
   virtual Nanoseconds host_heard_at() { return heard_at(); }
 
   // Whether the bytes pass through memory of this host alone, on no network.
@@ -117,7 +119,7 @@ class Wire {
 
   // "10.1.0.1:40112 -> 10.1.0.2:40001 (eth0)", for messages.
   const std::string& name() const { return name_; }
-  // Of frames that were taken: what has not left this process.
+  // Bytes of frames that the wire took and that have not left this process.
   uint64_t held_bytes() const { return held_bytes_; }
   uint64_t send_calls() const { return send_calls_; }
   uint64_t receive_calls() const { return receive_calls_; }

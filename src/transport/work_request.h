@@ -16,20 +16,20 @@
 
 namespace nezha::transport {
 
-// The engine's, of a transfer that belongs to a message: what it wishes of the rails while it waits for
-// some, and which it was given (engine/message_gate.h).
+// The engine's record for a transfer of a message: the rails that the message wishes while it waits
+// for some, and those that it was given (engine/message_gate.h).
 struct RailTurn {
-  uint64_t number = 0;    // of the message; 0: it waits, or nobody gives it rails
+  uint64_t number = 0;    // of the message; 0: it waits, or no policy gives it rails
   uint32_t rails = 0;     // bit set; 0: any
   uint32_t wished = 0;    // bit set
   uint32_t first = 0;
   uint32_t parts = 1;     // transfers of the message
   Nanoseconds since = 0;  // when it came
   bool waited = false;
-  // Of one for which both ends of a rail are reserved.
-  uint64_t ticket = 0;       // 0: it is none
-  uint32_t refused = 0;      // bit set: rails on which it does not ask
-  Nanoseconds again_at = 0;  // before this time
+  // The reservation, if the message needs both ends of a rail reserved before it is sent.
+  uint64_t ticket = 0;       // 0: it needs no reservation
+  uint32_t refused = 0;      // bit set: rails on which no reservation is asked for
+  Nanoseconds again_at = 0;  // `refused` counts before this time
 };
 
 struct WorkRequest {
@@ -37,7 +37,7 @@ struct WorkRequest {
 
   wire::FrameHeader header;     // identity and description; ack and credit are filled when it leaves
   std::array<std::byte, wire::kHeaderBytes> header_bytes;
-  // The connection's, on connections with payload checksums.
+  // Filled in by the connection where it has payload checksums.
   std::array<std::byte, wire::kTrailerBytes> trailer_bytes;
   bool has_trailer = false;
   const std::byte* data = nullptr;  // header.length bytes
@@ -46,12 +46,12 @@ struct WorkRequest {
   Nanoseconds timed_from = 0;   // the engine's: when a transfer that is timed was posted; 0: it is not
   bool timed_alone = false;     // the engine's: no other one was to delay it, so its time is the rail's
   std::byte* copy = nullptr;    // the private copy, when there is one
-  uint32_t copy_class = 0;      // which pool it came from
+  uint32_t copy_class = 0;      // the pool that the copy came from
   void* shared = nullptr;       // the engine's: memory that the request has a share in
   RailTurn turn;
 };
 
-// First in, first out, through `next`.
+// A first-in, first-out queue, linked through `next`.
 class WorkQueue {
  public:
   bool empty() const { return head_ == nullptr; }
@@ -72,7 +72,7 @@ class WorkQueue {
     bytes_ -= cost(*request);
     return request;
   }
-  // Everything of `other` in front of what is here, in its order: re-posts go first.
+  // Puts everything of `other`, in its order, before what is here: re-posts go first.
   void prepend(WorkQueue& other) {
     if (other.empty()) return;
     other.tail_->next = head_;
@@ -81,7 +81,7 @@ class WorkQueue {
     bytes_ += other.bytes_;
     other = WorkQueue();
   }
-  // Everything of `other` behind what is here.
+  // Puts everything of `other` after what is here.
   void append(WorkQueue& other) {
     while (!other.empty()) push_back(*other.pop_front());
   }

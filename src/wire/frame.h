@@ -1,7 +1,7 @@
 // The frame header: 64 bytes, little-endian, in front of every payload on every host rail.
 //
-// Contract: plain value plus encode/decode; pure; any thread. `decode` believes nothing: it answers
-// with a reason for whatever a peer or a stranger may send, and never reads past 64 bytes.
+// Contract: plain value plus encode/decode; pure; any thread. `decode` trusts nobody: it gives a
+// reason for every header that it refuses, whoever sent it, and never reads past 64 bytes.
 //
 // A transfer is identified by (comm, op_seq, chunk, stage, slot) between two ranks. The identity
 // names no rail: any authenticated connection between the two may carry it, any number of times.
@@ -20,9 +20,10 @@
 //   13     1    algorithm            60     4    CRC-32C of bytes 0..59
 //   14     2    root, or rails
 //
-// Of all_reduce, all_gather and reduce_scatter, which have no root, offset 14 holds `rails`: how the next
-// operation like this one is divided among the rails, as rank 0 of `comm` has decided; 0: it has not said
-// anything (control/policies/share_tuner.h). 0xFFFF is the root of a split all the same.
+// Data frames of all_reduce, all_gather, reduce_scatter and barrier, which have no root, hold
+// `rails` at offset 14: how the next operation like this one is divided among the rails, as rank 0
+// of `comm` has decided; 0: it says nothing (control/policies/share_tuner.h). 0xFFFF there is the
+// root of a split.
 //
 // Frames about the connections themselves use the fields they need:
 //   heartbeat  op_seq, comm, collective .. count, plan: an operation of the sender; `slot` = 1: the
@@ -30,11 +31,12 @@
 //              which it waits, plus one
 //   reconcile  `stage` = rail of the pair's lower rank, `slot` = lane, `chunk` = epoch: the sender gave
 //              that connection up and asks what landed on it; `op_seq` = 1: for good, 0: for now
-//   landed     the same names, and in `op_seq` how many data frames landed on that connection
+//   landed     `stage`, `slot`, `chunk` as in reconcile; `op_seq`: how many data frames landed
+//              on that connection
 //   agree      payload: a round of an agreement among the survivors of `comm`
 //   reserve    `stage`: 1 request, 2 grant, 3 nack, 4 cancel, of the port at the other end of this
 //              connection's rail; `op_seq`: number of the request, `count`: ticket of its message
-//   rail       `stage`: a rail of the sender that was missing; payload: where it is
+//   rail       `stage`: a rail of the sender that was missing; payload: its address
 //              (transport/rail_address.h)
 //   failure    `chunk`: the rank it is about, plus one; `stage` and `root`: up to two ranks, each plus
 //              one, 0 where there are none, or more; `op_seq`: number of the operation plus one,
@@ -53,13 +55,13 @@ namespace nezha::wire {
 
 inline constexpr uint32_t kMagic = 0x335A4E7F;  // 0x7F 'N' 'Z' '3': the digit is the wire version
 inline constexpr size_t kHeaderBytes = 64;
-// With payload checksums, which all ranks have or none: CRC-32C behind every payload that is not empty.
+// With payload checksums (on all ranks or none), a CRC-32C follows every payload that is not empty.
 inline constexpr size_t kTrailerBytes = 4;
-// No honest frame is longer; a chunk is at most this long whatever the configuration says.
+// No correct sender makes a longer payload: a chunk is at most this long, however configured.
 inline constexpr uint32_t kPayloadBytesMax = 64 * 1024 * 1024;
-// The text of a failure frame is cut to this by its sender; where a rail is takes less.
+// The sender of a failure frame cuts its text to this; a rail's address (`rail`) takes less.
 inline constexpr uint32_t kFailureBytesMax = 1024;
-// So is the payload of an agreement: one bit for each of 65 535 ranks, and what names the round.
+// The longest payload of an agreement: one bit for each of 65 535 ranks, and what names the round.
 inline constexpr uint32_t kAgreeBytesMax = 8 * 1024 + 64;
 
 enum class FrameType : uint8_t {
@@ -79,7 +81,7 @@ inline constexpr uint16_t kReserveKinds = 4;
 
 // flags
 inline constexpr uint8_t kFlagAckNow = 1;      // the sender waits for this acknowledgement
-inline constexpr uint8_t kFlagTimed = 2;       // data: to be acknowledged once it landed; it is timed
+inline constexpr uint8_t kFlagTimed = 2;       // data: acknowledged once landed; sender times it
 inline constexpr uint8_t kFlagBusy = 1;        // heartbeat: I have work with you, beat as often as I do
 inline constexpr uint8_t kFlagDeaf = 2;        // heartbeat: I have not heard you on this connection
 // data: how often this transfer was posted before, on connections that died or fell silent. Of two
@@ -99,7 +101,7 @@ inline constexpr uint8_t next_generation(uint8_t flags) {
 // differs from a program's own all_reduce.
 inline constexpr uint16_t kSplitRoot = 0xFFFF;
 
-// What the operation is. Equal on all ranks, or the program is wrong.
+// The description of an operation. If it is not equal on all ranks, the program is wrong.
 struct OpDescriptor {
   Collective collective = Collective::all_reduce;
   Dtype dtype = Dtype::float32;
@@ -112,7 +114,7 @@ struct OpDescriptor {
   bool operator==(const OpDescriptor&) const = default;
 };
 
-// What the program called: "all_reduce", "split".
+// The name of the call that the program made: "all_reduce", "split".
 std::string_view name_of(const OpDescriptor& op);
 
 struct FrameHeader {

@@ -34,7 +34,7 @@ constexpr size_t kAtEpoch = 32;
 constexpr size_t kAtNonce = 36;
 constexpr size_t kHelloEnd = kAtNonce + kNonceBytes;
 
-// In the other messages.
+// Byte offsets in the other messages.
 constexpr size_t kAtChallengeNonce = 4;
 constexpr size_t kAtChallengeMac = kAtChallengeNonce + kNonceBytes;
 constexpr size_t kChallengeEnd = kAtChallengeMac + kMacBytes;
@@ -159,7 +159,7 @@ Secret integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& 
 Secret tls_key_of(const Secret& secret) { return mac_of(secret, kTls, {}); }
 
 bool is_ours(std::span<const std::byte> beginning) {
-  // What all magics have in common.
+  // All magics begin with these bytes.
   constexpr std::array<std::byte, 3> kCommon = {std::byte{0x7F}, std::byte{'N'}, std::byte{'Z'}};
   return beginning.size() >= kCommon.size() &&
          std::equal(kCommon.begin(), kCommon.end(), beginning.begin());
@@ -184,7 +184,7 @@ void encode(const Hello& hello, std::span<std::byte, kHelloBytes> out) {
 Refusal decode(std::span<const std::byte, kHelloBytes> in, Hello* out) {
   const std::byte* const at = in.data();
   if (load_le<uint32_t>(at + kAtMagic) != kHelloMagic) return Refusal::bad_magic;
-  // Before the zeros: another version may give those bytes a meaning.
+  // The version comes before the zeros, because another version may give those bytes a meaning.
   if (load_le<uint16_t>(at + kAtVersion) != kProtocolVersion) return Refusal::bad_version;
   if (!all_zero(in.subspan<kHelloEnd>())) return Refusal::malformed;
   out->version = kProtocolVersion;

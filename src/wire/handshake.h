@@ -47,7 +47,8 @@ struct Hello {
   Nonce nonce{};
 };
 
-// Of a connection that is to carry nothing: who proves itself asks to be dialled.
+// The epoch of a connection that will carry no frames: a dialer that proves itself with it asks the
+// acceptor to dial it.
 inline constexpr uint32_t kRequestEpoch = UINT32_MAX;
 
 inline constexpr size_t kHelloBytes = 64;
@@ -66,45 +67,46 @@ enum class Refusal : uint8_t {
   bad_mac,
   malformed,
   needs_tls,
-  no_room,     // of aggregation nodes, as the next
+  no_room,     // said by aggregation nodes only, as the next two
   wrong_tree,
   replayed,
   lane_out_of_range,
 };
 inline constexpr Refusal kRefusalLast = Refusal::lane_out_of_range;
 std::string_view reason_of(Refusal refusal);
-// These bytes begin a message of this protocol, of any version.
+// True when these bytes begin a message of this protocol, of any version.
 bool is_ours(std::span<const std::byte> beginning);
 
 // Nonces and secrets come from the operating system's generator; `exhausted` when it fails.
 Result<Nonce> random_nonce();
 Result<Secret> random_secret();
-// A secret of any length from a file or an environment variable, brought to 32 bytes (SHA-256). White
-// space around it does not count, so that a file and a variable with one text agree. Whether it is good
-// enough to be one: key_file.h.
+// A secret of any length from a file or an environment variable, brought to 32 bytes (SHA-256).
+// White space around it does not count, so that a file and a variable with one text agree. This
+// does not check whether the text is good enough; key_file.h does.
 Secret secret_from_text(std::string_view text);
-// What is left of it without that.
+// Returns `text` without the white space around it.
 std::string_view trimmed_secret(std::string_view text);
 
 // HMAC(secret, "store" | words): what a rank writes into a store beside the words, so that another can
-// tell before it joins whether both hold one secret. It is good for nothing else.
+// tell before it joins whether both hold one secret. The mark has no other use.
 Mac mark_of(const Secret& secret, std::string_view words);
-// HMAC(secret, "record" | record): who wrote a record holds the secret, and nobody changed it. The record
-// says what it is, and whose.
+// HMAC(secret, "record" | record): proves that the writer of a record holds the secret, and that
+// nobody changed it. `record` includes the job's name and the key for which it was written.
 Mac record_mac_of(const Secret& secret, std::string_view record);
-// HMAC(secret, "session" | what all ranks have agreed on): the secret of one run's connections. Ranks
-// that know other addresses or nonces of each other have another, so their handshakes fail.
+// HMAC(secret, "session" | what all ranks have agreed on): the secret of one run's connections.
+// Ranks that were told different addresses or nonces have different ones: their handshakes fail.
 Secret session_secret_of(const Secret& secret, std::string_view agreed);
-// HMAC(secret, "store key"): what a rank proves to a TCP store, which never has the secret.
+// HMAC(secret, "store key"): the key that a rank proves to a TCP store, which never has the secret.
 Secret store_key_of(const Secret& secret);
-// HMAC(secret, "channel" | transcript): proves and keys what a handshake is bound to beside its own
-// messages. The transcript contains both nonces, and which of its uses it is for.
+// HMAC(secret, "channel" | transcript): a proof or a key for something beside the messages of a
+// handshake, such as the shared memory of a host. The transcript begins with its use, so that it
+// serves no other.
 Mac channel_mac_of(const Secret& secret, std::string_view transcript);
-// The beginning of such a transcript: the purpose, the Hello (in which is the dialer's nonce) and the
-// acceptor's nonce.
+// The beginning of a transcript for channel_mac_of: the purpose, the Hello (in which is the
+// dialer's nonce) and the acceptor's nonce.
 std::string transcript_of(std::string_view purpose, const Hello& hello, const Nonce& acceptor_nonce);
 // HMAC(secret, "channel" | "integrity" | Hello | acceptor's nonce): the two keys with which the bytes of
-// a connection are authenticated behind its handshake.
+// a connection are authenticated after its handshake.
 Secret integrity_keys_of(const Secret& secret, const Hello& hello, const Nonce& acceptor_nonce);
 // HMAC(secret, "tls"): the pre-shared key of encrypted rails.
 Secret tls_key_of(const Secret& secret);

@@ -2,8 +2,8 @@
 //
 // Contract
 //   Owner    Context; every call with the loop's progress lock held. It is the loop's client and
-//            drives the rank's own engine, too, so that an operation that uses both ends in the turn
-//            in which its last part does.
+//            drives the rank's own engine, too, so that an operation over both the hosts and the
+//            node ends in the turn in which its last part does.
 //   Life     a lost session takes its operations with it: every group is told (`on_session_lost`) before
 //            the session is destroyed. A new one is dialled after a pause.
 //   Numbers  ranks whose sessions have the same number meet at the node. A rank that lost a session goes
@@ -31,17 +31,17 @@ class NodeClient final : public AggregationClient, public progress::LoopClient {
   ~NodeClient() override;
 
   engine::GroupCalls& hosts() { return hosts_.calls; }
-  // What has ended there is told to its callers now.
+  // Runs the engine of the host rails: callers of operations that have ended there are told now.
   void run_hosts() { hosts_.turn.run(now()); }
   Nanoseconds now() const { return loop_.clock().now(); }
   progress::Loop& loop() { return loop_; }
   const NodeClientOptions& options() const { return options_; }
-  // Null when there is none; it may still be dialling.
+  // The present session, which may still be dialling; null when there is none.
   NodeSession* session() { return session_.get(); }
   bool is_up() const { return session_ != nullptr && session_->state() == NodeSession::State::up; }
-  // No session is expected soon.
+  // Whether no session is expected soon.
   bool is_hopeless() const { return session_ == nullptr && failures_ > 0; }
-  // Equal for ranks that have read the same topology.
+  // A number that is equal for ranks that have read the same topology.
   uint64_t topology_name() const { return topology_name_; }
   uint32_t session_number() const { return session_number_; }
   void follow(uint32_t session_number);
@@ -76,9 +76,9 @@ class NodeClient final : public AggregationClient, public progress::LoopClient {
   uint32_t session_number_ = 1;
   bool was_up_ = false;         // the present session
   uint64_t sessions_ = 0;       // that came up
-  uint64_t lost_ = 0;           // of these
+  uint64_t lost_ = 0;           // of these, lost
   transport::ConnectionCounters past_;  // of the sessions before this one
-  int failures_ = 0;            // dials without success since
+  int failures_ = 0;            // dials without success since the last session
   Nanoseconds dial_at_ = 0;
   std::string last_reason_;
 };

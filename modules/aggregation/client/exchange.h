@@ -1,9 +1,9 @@
 // Exchange: every rank of a group says something to all others: an all_gather of texts.
 //
 // Contract
-//   Owner    one who drives the loop; every call with its progress lock held. One at a time; the group
-//            is used for nothing else meanwhile.
-//   Errors   the group's.
+//   Owner    an object that drives the loop; every call with its progress lock held. One exchange
+//            at a time; meanwhile the group is used for nothing else.
+//   Errors   those of the group.
 #pragma once
 
 #include <string>
@@ -19,14 +19,15 @@ class Exchange {
  public:
   Exchange(engine::GroupCalls& calls, engine::Group& group) : calls_(calls), group_(group) {}
 
-  // `same_length`: on every rank, known to all of them. Otherwise a first round tells the lengths.
+  // `same_length`: the texts of all ranks have the same length, and all ranks know that. Otherwise
+  // a first round tells the lengths.
   void start(std::string mine, bool same_length);
   bool is_running() const { return round_ != Round::none; }
   bool is_due() const { return is_running() && work_.is_done(); }
-  // Goes on with it; true when it is over, one way or the other.
+  // Continues the exchange; true when it is over, whether or not it succeeded.
   bool poll();
   const Status& status() const { return status_; }
-  // What that rank said, once it is over and went well.
+  // The text of that rank, once the exchange has succeeded.
   std::string_view of(int rank) const {
     const auto at = static_cast<size_t>(rank);
     return std::string_view(all_).substr(begins_[at], lengths_[at]);

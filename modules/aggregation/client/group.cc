@@ -18,7 +18,7 @@ using engine::Work;
 
 namespace {
 
-// Cuts fall between cache lines of every dtype.
+// Operations are cut at multiples of this, so that cuts fall between cache lines for every dtype.
 constexpr uint64_t kCutElements = 64;
 
 double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
@@ -53,7 +53,7 @@ NodeGroup::NodeGroup(NodeClient& client, Group& group, Group& rounds, Group& rec
   client_.add_group(*this);
 }
 
-// Everything that the engines hold of ours ends with the groups.
+// The operations of this object that the engines hold end with the groups.
 NodeGroup::~NodeGroup() {
   client_.remove_group(*this);
   leave_node_group(false);
@@ -161,7 +161,8 @@ void NodeGroup::begin_node_part(Operation& operation) {
   if (back.in != nullptr) back.in = static_cast<const std::byte*>(back.in) + skipped;
   if (back.out != nullptr) back.out = static_cast<std::byte*>(back.out) + skipped;
   back.landed = &operation.landed;
-  // Of a cut operation the deadline of the hosts' part names the late rank.
+  // The node's part of a cut operation has no deadline: that of the hosts' part names the late
+  // rank.
   if (operation.way == control::Way::both) back.deadline = kNever;
   engine::GroupCalls& node = client_.session()->calls();
   const Status begun = node.submit(*node_group_, back, operation.node);
@@ -172,7 +173,7 @@ void NodeGroup::begin_node_part(Operation& operation) {
 
 // ---------------------------------------------------------------------------------- ending
 
-// True when nothing of it is under way any more.
+// True when nothing of the operation is under way any more.
 bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
   const bool by_hosts = operation.way != control::Way::node;
   const bool by_node = operation.way != control::Way::hosts;
@@ -188,12 +189,12 @@ bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
     operation.node_done = true;
   }
   if (by_hosts && !operation.hosts.is_done()) return false;
-  // Also a rank that has the result takes part in the recovery, with the caller's memory.
+  // A rank that has the result takes part in the recovery, too, with the caller's memory.
   if (operation.steps_left > 0) return false;
   return !by_node || operation.node_done || (is_over_ && operation.is_broken);
 }
 
-// Ranks that lack it may need it from this one.
+// Keeps the result of a short operation for ranks that lack it and may need it from this one.
 void NodeGroup::keep_result(const Operation& operation) {
   const uint64_t element = dtype_size(operation.request.dtype);
   const uint64_t bytes = operation.back() * element;
@@ -262,7 +263,7 @@ void NodeGroup::run(Nanoseconds now) {
   begin_queued();
 }
 
-// The communicator has failed: so does what it has under way here.
+// The communicator has failed, and so do its operations that are under way here.
 void NodeGroup::end_everything() {
   is_over_ = true;
   hosts().fail(rounds_group_, group_.failed, false);

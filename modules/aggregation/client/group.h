@@ -3,21 +3,21 @@
 // Contract
 //   Owner    a Communicator; every call with the loop's progress lock held, except for `settle`.
 //            Collective: see AggregationGroup.
-//   Memory   as of the engine: borrowed until the Work is done.
-//   Errors   those of the host rails are the communicator's, and end what is under way here. A lost node
-//            is no error.
+//   Memory   as in the engine: borrowed until the Work is done.
+//   Errors   errors of the host rails are the communicator's, and end the operations that are under
+//            way here. A lost node is no error.
 //
 // Four things happen, each agreed by what all ranks know:
 //
-//   coordination  now and then, at the same operation on every rank, ranks exchange how far they are with
-//                 the node and what they have measured (a round). So they begin to use it at the same
-//                 operation (apart, called, joined, active) and divide operations alike
-//                 (control/policies/aggregation_shares.h).
+//   coordination  now and then, at the same operation on every rank, ranks exchange how far they
+//                 are with the node and what they have measured (a round). So they begin to use the
+//                 node at the same operation (apart, called, joined, active) and divide operations
+//                 alike (control/policies/aggregation_shares.h).
 //   begin         an all_reduce goes over the hosts, through the node, or is cut in two; a barrier
 //                 goes one of the first two ways.
 //   exchange      when the node is lost, every rank tells what it has begun and what it holds
-//                 (recovery_plan.h). From the first operation that none has begun the hosts do
-//                 everything.
+//                 (recovery_plan.h). All operations from the first one on that no rank has begun go
+//                 over the hosts.
 //   recovery      pieces that some rank lacks come from a rank that has them, or are reduced again.
 #pragma once
 
@@ -38,7 +38,7 @@
 namespace nezha::aggregation {
 
 struct NodeGroupCounters {
-  uint64_t through_node = 0;  // operations that went there, whole
+  uint64_t through_node = 0;  // operations that went through the node as a whole
   uint64_t cut = 0;
   uint64_t rounds = 0;
   uint64_t recoveries = 0;
@@ -62,16 +62,17 @@ class NodeGroup final : public AggregationGroup {
   // For the client.
   void run(Nanoseconds now);
   bool has_work() const { return !open_.empty() || !queue_.empty() || !steps_.empty(); }
-  // Something has ended that `run` has not looked at.
+  // Whether something has ended that `run` has not looked at.
   bool is_due() const;
   // Its counters, as fields of the object that is open.
   void write(JsonWriter& json) const;
-  // The group in the session must go now.
+  // Leaves the group in the session, which is destroyed after this call.
   void on_session_lost();
 
  private:
-  // A round takes about as long as a short operation: it begins some operations before it is needed,
-  // and the next begins some later. Of long operations each may have one.
+  // A round takes about as long as a short operation: it begins some operations before its result
+  // is needed, and the next one begins some operations later. When operations are long, each may
+  // have a round.
   static constexpr uint64_t kLag = 4;
   static constexpr uint64_t kRestMin = 6;
   static constexpr uint64_t kRestMax = 250;
@@ -81,7 +82,8 @@ class NodeGroup final : public AggregationGroup {
   static constexpr Nanoseconds kRegisterPause = 5 * kSecond;  // after a refusal
   static constexpr Nanoseconds kRecoveryTimeout = 2 * kSecond;
 
-  // How far this rank is. `leaving`: there are operations to recover, or ranks that have not begun them.
+  // How far this rank is with the node. `leaving`: there are operations to recover, or ranks that
+  // have not begun them.
   enum class Stage : uint8_t { apart, called, joined, active, leaving };
 
   struct Call {
@@ -110,7 +112,7 @@ class NodeGroup final : public AggregationGroup {
 
     uint64_t back() const { return request.count - front; }
   };
-  // A short operation that is over here and perhaps not elsewhere.
+  // A short operation that is over on this rank, and perhaps not on other ranks.
   struct Kept {
     uint64_t seq = 0;
     engine::OpRequest request;
@@ -118,7 +120,7 @@ class NodeGroup final : public AggregationGroup {
   };
   struct RecoveryStep {
     engine::Work work;
-    Operation* operation = nullptr;  // null: one that is over here
+    Operation* operation = nullptr;  // null: the operation is over here
   };
 
   NodeGroup(NodeClient& client, engine::Group& group, engine::Group& rounds, engine::Group& recovery);
@@ -142,7 +144,8 @@ class NodeGroup final : public AggregationGroup {
   // coordination (group_coordination.cc)
   void pass_round();
   RoundMessage round_message();
-  // What a round outside of the operations says about the node.
+  // The outlook for the node after a round outside of the operations: `wait` means that it may
+  // still come.
   enum class Prospect : uint8_t { wait, active, none };
   void start_round(bool patient);
   Prospect finish_round();
@@ -180,19 +183,19 @@ class NodeGroup final : public AggregationGroup {
 
   Exchange round_;
   uint64_t rest_ = kRestMin;      // calls between this round and the next
-  SaidStage said_stage_ = SaidStage::no_session;  // what all ranks had reached at the last one
+  SaidStage said_stage_ = SaidStage::no_session;  // what all ranks had reached at the last round
   uint32_t follow_ = 0;           // the session in which other ranks are
   uint64_t calls_ = 0;            // operations that could use the node
-  uint64_t round_begin_ = 0;      // the call before which it begins
+  uint64_t round_begin_ = 0;      // the call before which the next round begins
   uint64_t round_end_ = 1;        // and the one before which it is concluded
   Stage stage_ = Stage::apart;
   uint32_t session_number_ = 0;   // of the session in which the group is registered or joined
   TreePlan plan_;                 // of that group
-  uint64_t comm_ = 0;             // the communicator's number there
-  uint64_t registration_ = 0;     // whose reply this rank waits for; 0: none
+  uint64_t comm_ = 0;             // the communicator's number at the node
+  uint64_t registration_ = 0;     // number of the request whose reply this rank waits for; 0: none
   bool registered_ = false;
   Nanoseconds register_at_ = 0;
-  bool give_up_ = false;          // the node, although it seems to work here
+  bool give_up_ = false;          // on the node, although it seems to work here
   engine::Group* node_group_ = nullptr;
 
   uint64_t next_seq_ = 0;

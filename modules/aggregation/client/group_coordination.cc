@@ -9,14 +9,16 @@
 namespace nezha::aggregation {
 namespace {
 
-// For one session; ranks agree on it because they have had the same rounds.
+// The communicator's number at the node, for one session; ranks agree on it because they have had
+// the same rounds.
 uint64_t comm_at_node(uint64_t comm, uint64_t session, uint64_t rounds) {
   return engine::CommNumber(engine::CommNumber::Maker::node, comm).add(session).add(rounds).parked();
 }
 
 }  // namespace
 
-// A node may have no rank of this communicator as a child.
+// Whether this rank registers the communicator at some node. It may do so at none: a node may have
+// no rank of the communicator as a child.
 bool NodeGroup::is_registrar() const {
   for (int node = plan_.tree.ranks; node < plan_.tree.members(); ++node) {
     if (registrar_of(plan_.tree, node) == group_.rank) return true;
@@ -79,8 +81,8 @@ NodeGroup::Prospect NodeGroup::finish_round() {
   return prospect;
 }
 
-// So that a job begins with what it will have, if the node answers at all. What takes longer comes later,
-// between operations.
+// Ranks wait here, so that a job begins with the way that its operations will take later, too, if
+// the node answers at all. What takes longer than kTimeout is done later, between operations.
 void NodeGroup::settle() {
   constexpr Nanoseconds kTimeout = 2 * kSecond;
   constexpr Nanoseconds kPause = 2 * kMillisecond;
@@ -97,7 +99,7 @@ void NodeGroup::settle() {
   }
 }
 
-// Before an operation: the round of this call begins, or ends.
+// Called before an operation: the round of this call begins, or ends.
 void NodeGroup::pass_round() {
   if (calls_ == round_begin_) start_round(true);
   if (calls_ == round_end_) finish_round();
@@ -121,7 +123,7 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
     same_comm = same_comm && rank.comm == all[0].comm;
     reports.push_back(rank.report);
   }
-  // Often while the results change; then at growing intervals.
+  // Rounds follow each other soon while their results change, and then at growing intervals.
   const bool changed = shares_.apply(reports);
   const uint64_t rest_max = seconds > 0 ? static_cast<uint64_t>(kRestSeconds / seconds) : kRestMax;
   if (highest != lowest) stage = SaidStage::no_session;
@@ -133,7 +135,7 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
   round_begin_ = calls_ + rest_;
   round_end_ = round_begin_ + (are_long ? 1 : kLag);
   follow_ = highest;
-  // Some rank gave up what others have begun: all begin anew.
+  // Some rank has given up what others have begun, so all ranks begin anew.
   if (!same_comm) {
     if (stage_ == Stage::called || stage_ == Stage::joined) stay_apart();
     stage = SaidStage::no_session;
@@ -178,7 +180,7 @@ void NodeGroup::join() {
   stage_ = Stage::joined;
 }
 
-// A rank that has to register the communicator does so, and looks at the node's reply.
+// If this rank has to register the communicator, it does so, and looks at the node's reply.
 void NodeGroup::advance_stage() {
   if (stage_ != Stage::called) return;
   // The session ended between a round's message and its conclusion.

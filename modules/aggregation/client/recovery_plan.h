@@ -1,11 +1,12 @@
-// RecoveryPlan: after an aggregation node was lost, who has which result, and what to do about the rest.
+// RecoveryPlan: after an aggregation node was lost, which rank has which result, and what to do
+// about the rest.
 //
 // Contract: pure, any thread; the same progress gives the same answer on every rank. Elements count from
 // the beginning of the part that went through the node.
 //
 // No rank completes a long operation before all of them have the whole result
-// (schedule/aggregation.h), so a rank that completed it need not be asked for it. Of a short one it
-// keeps a copy.
+// (schedule/aggregation.h), so a rank that completed it need not be asked for the result. A rank
+// keeps a copy of the result of a short operation.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ namespace nezha::aggregation {
 
 // How far one rank is with one operation.
 struct OperationProgress {
-  bool completed = false;             // it has all of it
-  std::vector<schedule::Range> held;  // or these parts; in no order, none twice
+  bool completed = false;             // the rank has the whole result
+  std::vector<schedule::Range> held;  // otherwise these parts; in no order, none twice
 
   bool operator==(const OperationProgress&) const = default;
 };
@@ -34,21 +35,23 @@ struct RankProgress {
   std::vector<OperationProgress> open;  // those in between
 };
 std::string encode(const RankProgress& progress);
-// False for bytes that are none.
+// False: the bytes are malformed.
 bool decode(std::string_view bytes, RankProgress* progress);
 
-// Some elements that a rank lacks: `holder` has them, or, with -1, nobody: they are reduced again.
+// Elements that some rank lacks. `holder`: a rank that has them; -1: no rank has them, so they are
+// reduced again.
 struct MissingPiece {
   schedule::Range range;
   int holder = -1;
 
   bool operator==(const MissingPiece&) const = default;
 };
-// Of operation `seq`, with `count` elements. `progress`: by rank. Empty of an operation that everybody
-// has.
+// The pieces of operation `seq` that some rank lacks; empty when every rank has the whole result.
+// `count`: the operation's elements; `progress`: by rank.
 std::vector<MissingPiece> missing_pieces(uint64_t seq, uint64_t count,
                                          std::span<const RankProgress> progress);
-// Of one without elements (a barrier): whether somebody came completed, so that everybody may.
+// Whether some rank has completed operation `seq`, one without elements (a barrier), so that every
+// rank may complete it.
 bool anyone_completed(uint64_t seq, std::span<const RankProgress> progress);
 
 }  // namespace nezha::aggregation

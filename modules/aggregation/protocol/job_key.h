@@ -1,8 +1,9 @@
-// JobKey: what one job has of the aggregation nodes' key: its number, and the key that follows from both.
+// JobKey: the key of one job at the aggregation nodes: the job's number, and the key that is
+// derived from it and the nodes' key.
 //
-// Contract: pure; any thread. Launchers derive it and hand it to the ranks as one word; ranks never have
-// the nodes' own key, from which every job's follows. `job_key_from_text` answers `invalid_argument`
-// without a part of what it was given.
+// Contract: pure; any thread. Launchers derive it and hand it to the ranks as one word; ranks never
+// have the nodes' own key, from which the keys of all jobs are derived. The message of
+// `invalid_argument` from `job_key_from_text` contains no part of the text.
 #pragma once
 
 #include <string>
@@ -18,9 +19,10 @@ struct JobKey {
   wire::Secret key{};
 };
 
-// HMAC(key, "aggregation job" | job): whoever has it can join that job and no other.
+// HMAC(key, "aggregation job" | job): whoever has the result can join that job and no other.
 wire::Secret job_key_of(const wire::Secret& key, uint64_t job);
-// Of a job's name, such as the number that a scheduler gave it: the first 8 bytes of its SHA-256.
+// The number of the job with that name, such as the number that a scheduler gave it: the first 8
+// bytes of the name's SHA-256.
 uint64_t job_number_of(std::string_view name);
 // "16 hexadecimal digits:64 hexadecimal digits".
 std::string to_text(const JobKey& key);

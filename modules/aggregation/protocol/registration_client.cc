@@ -84,7 +84,7 @@ void RegistrationClient::run() {
   while (!requests_.empty()) {
     if (broken_.is_ok() && !asked_) broken_ = send(requests_.front());
     if (!broken_.is_ok()) {
-      // What is under way of the first ends with the group.
+      // The messages of the first request that are under way end with the group.
       calls_.fail(*channel_, broken_, false);
       answer(broken_);
       continue;

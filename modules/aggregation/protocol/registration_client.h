@@ -1,9 +1,10 @@
-// RegistrationClient: the asking half of registration.h: what one member of a job asks of one node.
+// RegistrationClient: the client of registration.h: one member of a job sends requests to one node.
 //
 // Contract
-//   Owner    whoever owns the engine, and outlived by it; progress lock held.
+//   Owner    the owner of the engine, which outlives it; every call with the progress lock held.
 //   Order    requests are sent and answered one by one, in the order of the calls.
-//   Errors   a lost node answers everything with `peer_lost`; otherwise as decode_reply.
+//   Errors   when the node is lost, every request is answered with `peer_lost`; otherwise as
+//            decode_reply.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ class RegistrationClient {
   RegistrationClient(const RegistrationClient&) = delete;
   RegistrationClient& operator=(const RegistrationClient&) = delete;
 
-  // Makes the group of the two.
+  // Makes the group of this member and the node.
   Status open();
   // Asks the node to serve this communicator. Returns the number for take_reply. `members`: global, nodes
   // last.
@@ -35,9 +36,9 @@ class RegistrationClient {
                   const schedule::AggregationTree& tree);
   // This member and those below it leave the communicator. Nobody waits for the reply.
   void leave(uint64_t comm);
-  // Once for each number.
+  // The reply to a request, when it is there; once for each number.
   std::optional<Status> take_reply(uint64_t number);
-  // After the engine.
+  // To be called after the engine has run.
   void run();
   // Ok, or why nothing can be asked any more: the node's reason if it gave one.
   const Status& failure() const { return channel_->failed; }
@@ -67,12 +68,13 @@ class RegistrationClient {
   std::map<uint64_t, Status> answers_;
 };
 
-// A group whose rails take what they can, with policy `pull`. `tree`: of a group with aggregation nodes.
+// Makes a group whose rails take what they can, with policy `pull`. `tree`: of a group with
+// aggregation nodes.
 Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint64_t comm,
                                        std::vector<int> members, schedule::AggregationTree tree,
                                        const schedule::CostTable& costs = {});
 
-// Of its members, in their order.
+// The global ranks of the group's members, in their order.
 std::vector<int> global_ranks(const engine::Group& group);
 
 }  // namespace nezha::aggregation

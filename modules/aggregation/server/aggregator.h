@@ -1,10 +1,11 @@
 // Aggregator: an aggregation node: one port, many jobs, a thread for each of some cores.
 //
 // Contract
-//   Threads  `start` and `stop` by one thread; `stats_json` by any. Every job lives on one worker's loop;
-//            the first worker also runs the listener and hands connections over.
-//   Bounds   `jobs_max` sessions, of each job `sessions_max`; `bytes_max` of memory for all of them; each
-//            as job_session.h says. What is over the limits is refused and counted.
+//   Threads  `start` and the destructor by one thread; `stats_json` by any. Every job lives on one
+//            worker's loop; the first worker also runs the listener and hands connections over.
+//   Bounds   at most `jobs_max` sessions, and `sessions_max` of one job; `bytes_max` of memory for
+//            all of them; for each session the bounds of job_session.h. What is over the limits is
+//            refused and counted.
 //   Trust    a session is made for a member that has proved to hold its job's key (listener.h), never for
 //            a ticket alone. Tickets that members have used are remembered while the job has a session.
 //   Errors   `start`: `invalid_argument` (address, port, topology), `exhausted` (descriptors, threads).
@@ -32,7 +33,8 @@ struct AggregatorOptions {
   uint32_t jobs_max = 64;     // sessions of any jobs
   uint32_t sessions_max = 16;  // of one job: of each of its runs, the newest and those about to end
   uint64_t bytes_max = 8ULL << 30;
-  // All nodes of the cluster, and which of them this one is. Empty: this one alone, for all ranks.
+  // All nodes of the cluster, and the name of this one among them. Empty: this node alone, for all
+  // ranks.
   Topology topology = {};
   std::string name = "";
   JobSessionOptions job = {};
@@ -52,7 +54,7 @@ class Aggregator final : public context::AggregationNode, private Admission {
   //  "jobs": [{"job", "run", "session", "worker", "ranks", "ranks_up", "operations", ...}],
   //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
   std::string stats_json() override;
-  // As it is sent to ranks.
+  // The topology, as it is sent to ranks.
   const Topology& topology() const { return node_.topology; }
 
  private:
@@ -62,13 +64,13 @@ class Aggregator final : public context::AggregationNode, private Admission {
   explicit Aggregator(const AggregatorOptions& options);
   Status open();
   Status find_place();
-  // What is known of the job, if it has a session here.
+  // The record of the job; null when the job has no session here.
   std::shared_ptr<Job> find_job(uint64_t number) const;
   std::shared_ptr<Job> find_or_make_job(uint64_t number);
   wire::Refusal make_session(Worker& worker, const Ticket& ticket, const std::shared_ptr<Job>& job);
   bool has_room(Worker& worker, const Ticket& ticket);
 
-  // Admission. On the first worker's loop.
+  // Admission; called on the first worker's loop.
   wire::Refusal may_authenticate(const Ticket& ticket, transport::HandshakeIdentity* identity) override;
   wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member) override;
 
@@ -77,7 +79,7 @@ class Aggregator final : public context::AggregationNode, private Admission {
   JobSession::Node node_;
   uint16_t port_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::map<uint64_t, std::weak_ptr<Job>> known_jobs_;  // with the first worker's lock, as the next
+  std::map<uint64_t, std::weak_ptr<Job>> known_jobs_;  // under the first worker's lock, as the next
   uint64_t refused_jobs_ = 0;
 };
 

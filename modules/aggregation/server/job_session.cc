@@ -12,13 +12,14 @@ namespace nezha::aggregation {
 
 namespace {
 
-// Of a session whatever its size, and of one connection: itself, replies that wait to be sent, and the
-// child's requests on its channel.
+// Memory that is charged for a session, whatever its size, and for one connection: the connection
+// itself, replies that wait to be sent, and the child's requests on its channel.
 constexpr uint64_t kSessionBytes = 1 << 20;
 constexpr uint64_t kConnectionBytes = 384 * 1024;
 constexpr uint64_t kChannelBuffers = 64 * 1024;
 constexpr size_t kControlFramesMax = 1024;
-// Of a member of the job, in the session and in each group, beside what can be named.
+// Memory that is charged for a member of the job, in the session and in each group, besides the
+// objects whose size is known.
 constexpr uint64_t kMemberBytes = 1024;
 constexpr uint64_t kMemberOfGroupBytes = 320;
 // An honest child has few operations under way, because they have to fit into its credit.
@@ -68,7 +69,7 @@ Status JobSession::open(const wire::Secret& job_key) {
   request.secret = job_key;
   request.control_frames_max = kControlFramesMax;
   request.congestion_control = options.congestion_control;
-  // For the node above.
+  // This node shows a ticket of its own to the node above.
   auto nonce = wire::random_nonce();
   if (!nonce) return nonce.status();
   Ticket own = ticket_;
@@ -140,7 +141,7 @@ uint64_t JobSession::bytes_of_group(size_t members) const {
          members * sizeof(engine::Member);
 }
 
-// Other jobs must not suffer from what its members make this node hold.
+// Ends the session: other jobs must not suffer from what its members make this node hold.
 void JobSession::end_over_budget() {
   const Status why = error(Code::exhausted, "%s ends session %u of job %016llx: its members make it hold "
                            "more than the %llu MiB that their communicators may; one of them breaks the "
@@ -176,7 +177,7 @@ bool JobSession::has_room(int member) {
   return false;
 }
 
-// What is not taken over is closed as it goes out of scope.
+// A connection that is not taken over is closed when `connection` goes out of scope.
 void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   const int member = connection->peer;
   const auto up = std::find_if(uplinks_.begin(), uplinks_.end(),

@@ -2,22 +2,23 @@
 // joins whatever the job's communicators begin.
 //
 // Contract
-//   Owner    Aggregator; every call with the loop's progress lock held. Outlived by the loop.
-//   Tree     its children are ranks and nodes below this one. It is itself a child of nodes above, and
-//            dials one when a communicator is registered whose tree has it for a parent. The lowest
-//            child of a node registers a communicator for all of them, and a node replies when its
-//            parent has.
-//   Isolation  a session has its own engine, groups, memory and key. The loss of a child or of a parent
-//            ends the groups that contain it, here and at all their other members, and no others. A lost
-//            connection is not made again: its member comes with the job's next session.
+//   Owner    Aggregator; every call with the loop's progress lock held. The loop outlives it.
+//   Tree     its children are ranks and nodes below this one. It is itself a child of nodes above:
+//            it dials a node above when a communicator is registered in whose tree that node is its
+//            parent. The lowest child of a node registers a communicator for all children of the
+//            node, and a node replies when its parent has replied.
+//   Isolation  a session has its own engine, groups, memory and key. The loss of a child or of a
+//              parent ends the groups that contain it, here and at all their other members, and no
+//              others. A lost connection is not made again: its member connects again with the
+//              job's next session.
 //   Bounds   `ranks_max`, `connections_max`, `groups_max`, and the job's budget. The session, each
-//            connection and each group are charged to it; a group with the most that honest children can
-//            make this node hold. What does not fit is refused with the reason, and counted. The
-//            engine may hold as much as was charged: children that make it hold more break the
-//            protocol, and their session ends. A group's memory is free when it failed or all its
-//            children left it.
-//   End      `is_over` when all children have left or are lost, or none has come for kUnattendedMax, or
-//            the session was ended.
+//            connection and each group are charged to the budget; a group is charged with the most
+//            that honest children can make this node hold. A session, connection or group that does
+//            not fit is refused with the reason, and counted. The engine may hold as much as was
+//            charged: children that make it hold more break the protocol, and their session ends.
+//            The memory of a group is free when the group failed or all its children left it.
+//   End      `is_over` when all children have left or are lost, or none has come for
+//            kUnattendedMax, or the session was ended.
 #pragma once
 
 #include <deque>
@@ -62,7 +63,7 @@ struct JobSessionCounters {
   uint64_t operations = 0;
   uint64_t refused_groups = 0;
   uint64_t refused_connections = 0;
-  uint64_t over_budget = 0;  // sessions that were ended for it
+  uint64_t over_budget = 0;  // sessions that were ended because their budget was exceeded
   uint64_t lost_members = 0;
   uint32_t groups = 0;
   uint32_t ranks_up = 0;
@@ -73,10 +74,10 @@ struct JobSessionCounters {
   uint64_t receive_calls = 0;
   uint64_t send_calls = 0;
   uint64_t buffer_bytes = 0;  // of contributions and results, now
-  uint64_t memory_bytes = 0;  // the same with what is kept for later, as taken from the system
+  uint64_t memory_bytes = 0;  // these, and what is kept for later, as taken from the system
   uint64_t charged_bytes = 0;  // to the job, for one session of it
 
-  // What adds up over jobs; not what they have now.
+  // Adds the counters that add up over jobs, and not those of the present state.
   JobSessionCounters& operator+=(const JobSessionCounters& other) {
     operations += other.operations;
     refused_groups += other.refused_groups;
@@ -92,14 +93,14 @@ struct JobSessionCounters {
 
 class JobSession final : private transport::JoinEvents {
  public:
-  // What a node and its jobs share. Outlives them.
+  // The part of a node that its jobs share. It outlives them.
   struct Node {
     Topology topology;
     int index = 0;  // in the topology
     JobSessionOptions options;
     Budget& budget;
   };
-  // `exhausted` when the job is larger than it may be, too.
+  // `exhausted`, also when the job has more ranks than it may have.
   static Result<std::unique_ptr<JobSession>> create(progress::Loop& loop, const Ticket& ticket,
                                                     const wire::Secret& job_key, const Node& node,
                                                     std::shared_ptr<Job> job);
@@ -107,7 +108,7 @@ class JobSession final : private transport::JoinEvents {
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
-  // A connection that has proved that it holds the job's key.
+  // Takes the connection of a member that has proved that it holds the job's key.
   void admit(std::unique_ptr<transport::Handshake> member) { connector_->admit(std::move(member)); }
   // Whether the ticket is of this very session.
   bool is_of(const Ticket& ticket) const;
@@ -129,7 +130,8 @@ class JobSession final : private transport::JoinEvents {
   static constexpr Nanoseconds kUnattendedMax = 10 * kSecond;
   static constexpr Nanoseconds kDialTimeout = 3 * kSecond;
 
-  // On which one child registers communicators: a request, its member list, a reply, and again.
+  // The channel on which one child registers communicators: a request, its member list, a reply,
+  // and again.
   struct Channel {
     enum class State : uint8_t { request, member_list, parent, reply };
     int child = -1;
@@ -152,8 +154,8 @@ class JobSession final : private transport::JoinEvents {
     uint64_t bytes = 0;         // charged
     uint64_t buffers = 0;       // of these
     Uplink* above = nullptr;
-    bool asks = false;          // this node registers it there
-    uint64_t number = 0;        // of the request there; 0: not sent yet
+    bool asks = false;          // this node registers the communicator at the node above
+    uint64_t number = 0;        // of that request; 0: not sent yet
     Nanoseconds deadline = kNever;
     std::optional<Status> outcome;
   };
@@ -161,7 +163,7 @@ class JobSession final : private transport::JoinEvents {
   JobSession(progress::Loop& loop, const Ticket& ticket, const Node& node, std::shared_ptr<Job> job)
       : loop_(loop), ticket_(ticket), node_(node), job_(std::move(job)), made_at_(loop.clock().now()) {}
   Status open(const wire::Secret& job_key);
-  // Takes from the job's budget; of this, the engine may hold `buffers`.
+  // Takes `bytes` from the job's budget; the engine may hold `buffers` of them.
   bool charge(uint64_t bytes, uint64_t buffers);
   void give_back(uint64_t bytes, uint64_t buffers);
   uint64_t bytes_of_group(size_t members) const;

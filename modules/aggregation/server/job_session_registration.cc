@@ -61,7 +61,7 @@ void JobSession::advance(Channel& channel) {
   switch (channel.state) {
     case Channel::State::request:
       if (!decode(channel.bytes, static_cast<uint32_t>(world_size()), &channel.request)) {
-        // What follows cannot be understood either.
+        // The messages that follow cannot be understood either.
         engine_->abort(*channel.group, error(Code::invalid_argument, "malformed registration request"));
         channel.group = nullptr;
         return;
@@ -91,8 +91,8 @@ void JobSession::leave(int child, uint64_t comm) {
   if (RegisteredGroup* const registered = find(comm)) std::erase(registered->children, child);
 }
 
-// The most that honest children and the sums of their chunks can take: credit, in buffers that are
-// rounded up to a power of two.
+// Charges the most that honest children and the sums of their chunks can take: the credit, in
+// buffers that are rounded up to a power of two.
 Status JobSession::reserve(RegisteredGroup& registered, size_t members) {
   if (groups_.size() >= node_.options.groups_max) {
     return error(Code::exhausted, "the job has %zu communicators here already", groups_.size());
@@ -113,7 +113,7 @@ Status JobSession::reserve(RegisteredGroup& registered, size_t members) {
                static_cast<unsigned long long>(full.left() >> 20));
 }
 
-// With ok the reply waits for `poll_parents`.
+// After ok, `poll_parents` sends the reply.
 Status JobSession::register_group(const Channel& channel) {
   const RegistrationRequest& request = channel.request;
   MemberList list;
@@ -191,7 +191,7 @@ void JobSession::on_dial_failed(const transport::Path& path, transport::DialOutc
   }
 }
 
-// The replies of the parents, for the children who wait for them.
+// Takes the replies of the parents, and replies to the children that wait for them.
 void JobSession::poll_parents(Nanoseconds now) {
   reply_due_ = kNever;
   for (RegisteredGroup& registered : groups_) {
@@ -228,7 +228,7 @@ void JobSession::poll_parents(Nanoseconds now) {
       reply(channel, *registered->outcome);
     }
   }
-  // What was refused is released with the groups that failed.
+  // Groups that were refused are released with those that failed.
   for (RegisteredGroup& registered : groups_) {
     if (registered.outcome && !*registered.outcome) registered.children.clear();
   }

@@ -50,13 +50,15 @@ void Listener::on_ready(uint32_t) {
   }
 }
 
-// As at a rank's rails: the oldest is replaced when it has had its time.
+// When the next connection may be accepted. As at a rank's rails, the oldest connection is replaced
+// when it has had its time.
 Nanoseconds Listener::room_at() const {
   if (pending_.size() < kPendingMax) return 0;
   return pending_.front().deadline - kTimeout + transport::kStrangersStay;
 }
 
-// A connection in the backlog would wake the loop again and again.
+// Watches the listening socket no more until then: a connection in its backlog would wake the loop
+// again and again.
 void Listener::pause(Nanoseconds until) {
   loop_.remove(socket_.get(), this);
   watched_ = false;
@@ -80,7 +82,7 @@ void Listener::add(Descriptor fd) {
 void Listener::advance(PendingConnection& peer, uint32_t epoll_events) {
   if (!peer.reply.empty()) return send_reply(peer);
   if (peer.handshake == nullptr) return read(peer);
-  // Of the events that poll and epoll share, the values are the same.
+  // poll and epoll have equal values for the events that they share.
   peer.handshake->on_poll(static_cast<short>(epoll_events & 0xff), loop_.clock().now());
   check_proof(peer);
 }

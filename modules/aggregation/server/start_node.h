@@ -1,4 +1,4 @@
-// What nezha_aggregator_start asks for, as a node of this process.
+// Starts an aggregation node in this process, as nezha_aggregator_start asks for it.
 //
 // Contract: any thread; blocks while it reads the key file. Errors: as nezha/aggregator.h says.
 #pragma once

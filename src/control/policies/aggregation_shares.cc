@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kShareMin = 0.02;
 constexpr double kShareMax = 0.98;
-constexpr double kStep = 0.7;   // of the way to where the cut should be
+constexpr double kStep = 0.7;   // of the distance to where the cut should be
 constexpr double kFresh = 0.5;  // weight of new times
 
 void keep(std::vector<float>& samples, size_t most, double seconds) {
@@ -25,8 +25,8 @@ float median(std::vector<float>& samples) {
   return found;
 }
 
-// The mean over the ranks that have measured: those that wait for others count as much as the last to
-// come.
+// The mean over the ranks that have measured: ranks that wait for others count as much as the last
+// rank to come.
 double mean(std::span<const AggregationShares::Report> reports, size_t row,
             float AggregationShares::Times::*which) {
   double sum = 0;
@@ -40,7 +40,7 @@ double mean(std::span<const AggregationShares::Report> reports, size_t row,
   return count == 0 ? 0 : sum / count;
 }
 
-// True when it was not known before.
+// Averages a new time into the known one. True when none was known before.
 bool take_in(double& known, double fresh) {
   if (!(fresh > 0)) return false;
   const bool is_first = known == 0;
@@ -74,7 +74,7 @@ Way AggregationShares::way_of(uint64_t bytes) {
   const uint64_t call = row.calls++;
   if (call == 0) learn_from_shorter(index);
   for (int way = 0; way < std::min(ways, 2); ++way) {
-    // In turn, until both are known.
+    // The first two ways are taken in turn until the times of both are known.
     if (row.seconds[static_cast<size_t>(way)] == 0) return static_cast<Way>(call % 2);
   }
   if (ways == 3 && row.seconds[static_cast<size_t>(Way::both)] == 0) return Way::both;
@@ -86,8 +86,8 @@ Way AggregationShares::way_of(uint64_t bytes) {
   return static_cast<Way>((static_cast<int>(row.best) + 1 + other) % ways);
 }
 
-// The first operation of a size goes as those of the next shorter size that is known; its own times count
-// from then on.
+// A size's first operation is treated like those of the next shorter size that is known; the size's
+// own times count from then on.
 void AggregationShares::learn_from_shorter(size_t index) {
   constexpr size_t kFarthest = 4;
   Row& row = rows_[index];
@@ -95,7 +95,7 @@ void AggregationShares::learn_from_shorter(size_t index) {
   for (size_t apart = 1; apart <= std::min(index, kFarthest); ++apart) {
     const Row& shorter = rows_[index - apart];
     if (shorter.share == 0) continue;
-    // Short operations have another choice, and cost mostly latency.
+    // Operations that are too short to cut have fewer ways, and cost mostly latency.
     if (ways_of(index - apart) != ways_of(index)) return;
     for (size_t way = 0; way < row.seconds.size(); ++way) {
       row.seconds[way] = std::ldexp(shorter.seconds[way], static_cast<int>(apart));
@@ -127,10 +127,11 @@ AggregationShares::Report AggregationShares::report() {
   return report;
 }
 
-// What both parts waited for others is the same, so their difference is free of it: the bytes that would
-// make it zero, at the rates at which the parts went. Waiting makes those rates too low and the step too
-// short, never wrong in its direction. The answer is the time of an operation that is cut where it should
-// be: a way that is only cut badly must not be given up.
+// Both parts waited equally long for other ranks, so the difference of their times is free of that
+// wait. The cut moves by the bytes that would make the difference zero at the rates of the two
+// parts. Waiting makes those rates too low and the step too short, never wrong in its direction.
+// Returns the time of an operation that is cut where it should be: a way that is only cut badly
+// must not be given up.
 double AggregationShares::move_cut(Row& row, double hosts_s, double node_s) {
   const double all_by_hosts = hosts_s / (1 - row.share);
   const double all_by_node = node_s / row.share;
@@ -163,7 +164,7 @@ bool AggregationShares::apply(std::span<const Report> reports) {
       changed |= take_in(row.seconds[static_cast<size_t>(Way::both)], move_cut(row, hosts_s, node_s));
       changed |= std::abs(row.share - before) > kNoticeable;
     }
-    // Rates are as the times the other way round.
+    // The rates of two ways are inversely proportional to their times.
     const double hosts_only = row.seconds[static_cast<size_t>(Way::hosts)];
     const double node_only = row.seconds[static_cast<size_t>(Way::node)];
     if (row.share == 0 && hosts_only > 0 && node_only > 0) {

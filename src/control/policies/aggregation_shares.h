@@ -7,8 +7,8 @@
 //            the same calls in the same order they decide alike; `measured` may differ between them,
 //            because it counts only through the reports that all of them exchange.
 //
-// Operations are told apart by size, in powers of two. Of each size the three ways are tried, the
-// fastest is taken, and the others are looked at again at growing intervals. A cut operation is over
+// Operations are told apart by size, in powers of two. For each size the three ways are tried, the
+// fastest is taken, and the others are tried again at growing intervals. A cut operation is over
 // when its later part is, so the cut moves until both parts take the same time.
 #pragma once
 
@@ -25,43 +25,43 @@ class AggregationShares {
  public:
   static constexpr int kClasses = 26;  // of 8 bytes and less to 256 MiB and more
 
-  // What one rank has measured since its last report: medians in seconds, 0 where there is nothing.
+  // The times that one rank measured since its last report: medians in seconds; 0: not measured.
   struct Times {
-    float hosts = 0;       // of an operation that went only there
+    float hosts = 0;       // of operations that took only this way
     float node = 0;
-    float both_hosts = 0;  // of the two parts of one that was cut
+    float both_hosts = 0;  // of the two parts of operations that were cut
     float both_node = 0;
   };
   struct Report {
     std::array<Times, kClasses> times{};
   };
 
-  // `fixed`: 0 to 1, the node's part of everything; negative: learned. `short_bytes`: up to there
-  // operations are not cut.
+  // `fixed`: 0 to 1, the node's part of every operation; negative: the parts are learned.
+  // `short_bytes`: operations up to this long are not cut.
   AggregationShares(double fixed, uint64_t short_bytes) : fixed_(fixed), short_bytes_(short_bytes) {}
-  // Nothing is cut by itself where both ways lead through one network device.
+  // To be called where both ways use one network device: only `fixed` cuts operations then.
   void never_cut() { may_cut_ = false; }
 
   // The way of the next operation of this size.
   Way way_of(uint64_t bytes);
-  // The node's part of one that is cut.
+  // The node's part of an operation that is cut.
   double share_of(uint64_t bytes) const;
   double seconds_of(uint64_t bytes) const;
 
-  // Whether the time of one more that goes over the hosts would still count in the next report.
+  // Whether the time of one more operation over host rails would still count in the next report.
   bool wants_hosts(uint64_t bytes) const { return samples_[class_of(bytes)].hosts.size() < kSamplesMax; }
-  // `parts`: host rails, node; the one that was not used is 0.
+  // The seconds of the part over the host rails and of the node's part; 0: that way was not used.
   void measured(uint64_t bytes, Way way, double hosts_s, double node_s);
-  // What was measured since the last call.
+  // This rank's times since the last call.
   Report report();
-  // The reports of all ranks, by rank. True when some size's way or cut has changed noticeably.
+  // `reports`: of all ranks, by rank. True when some size's way or cut has changed noticeably.
   bool apply(std::span<const Report> reports);
 
  private:
-  // Operations of a size until the ways not taken are tried.
+  // Operations of one size until the ways that are not taken are tried again for the first time.
   static constexpr uint64_t kFirstLook = 24;
   static constexpr uint64_t kLooksApartMax = 2048;
-  static constexpr double kWorthChanging = 0.97;   // of the time
+  static constexpr double kWorthChanging = 0.97;   // of the time of the way that is taken
   static constexpr size_t kSamplesMax = 31;
 
   struct Row {

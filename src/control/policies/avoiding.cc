@@ -15,7 +15,7 @@ Shares avoiding(uint32_t avoided, Shares shares, std::span<const RailSnapshot> r
     if ((avoided >> rail & 1) != 0) shares.weight[rail] = 0;
     left += shares.weight[rail];
   }
-  // What had all weight is avoided: the others share evenly.
+  // All weight was on avoided rails: the other rails that are up share evenly.
   for (size_t rail = 0; rail < rails.size() && rail < kRailsMax && left == 0; ++rail) {
     if (rails[rail].up && (avoided >> rail & 1) == 0) shares.weight[rail] = 1;
   }

@@ -32,8 +32,9 @@ int relieve(std::span<const RailLoad> rails, int chosen, double bytes) {
   return best;
 }
 
-// When the other rails could be through with `bytes` more, if those divided at will: no later than
-// they really are, so that a slow rail is taken only when it certainly does not finish last.
+// The time in which the other rails could finish `bytes` more, if these could be divided at will.
+// It is never longer than the real time, so a slow rail is taken only when it certainly does not
+// finish last.
 double others_finish_s(std::span<const RailLoad> rails, int without, double bytes) {
   double finish = std::numeric_limits<double>::infinity();
   for (size_t round = 0; round < rails.size(); ++round) {
@@ -189,7 +190,7 @@ void RailBinder::charge(std::span<const RailLoad> rails, int chosen, double byte
 
 int RailBinder::pick_weighted(std::span<const RailLoad> rails, double bytes) {
   const double weight = weight_up(rails);
-  // Every rail that should carry something is down: what is left must do.
+  // Every rail that should carry something is down: the others carry it.
   if (weight <= 0) return first_to_finish(rails, bytes, 0);
   int best = furthest_behind(rails, bytes, weight,
                              [](const RailLoad& /*rail*/, double share) { return share > 0; });

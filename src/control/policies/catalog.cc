@@ -9,7 +9,7 @@
 namespace nezha::control {
 namespace {
 
-// A policy without a factory is what the module of its name has.
+// A policy without a factory here is made by the module of its name.
 constexpr std::array kPolicies = {
     PolicyKind{"pull", make_pull_policy},
     PolicyKind{"table", nullptr},

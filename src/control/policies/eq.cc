@@ -9,8 +9,8 @@ namespace {
 // Fixed part of `split_cost_s`: waking up for a second rail's completion on a busy core.
 constexpr double kWakeUpSeconds = 10e-6;
 constexpr double kGainWanted = 0.10;
-// Rate of a rail of which nobody knows the rate: 1 Gbit/s.
-// Beyond these a number is a mistake, and sums of such numbers lose the others' digits.
+// A rate (bytes per second) or latency (seconds) beyond these limits is a mistake, and sums with
+// such numbers lose the digits of the others.
 constexpr double kSlowestRate = 1;
 constexpr double kFastestRate = 1e15;
 constexpr double kLongestLatency = 1e3;

@@ -30,9 +30,10 @@ struct Split {
   uint32_t rails_used = 0;
 };
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s);
-// The same for rails that lose a part of their rate to each other: b_i' = b_i / (1 - sum_j lost_ij)
-// over the used rails j. Beginning with all, the rail without which the others are quickest is left
-// out as long as that helps; before `split_cost_s` the result is never slower than the best one alone.
+// The division for rails that lose a part of their rate to each other: b_i' = b_i / (1 - sum_j
+// lost_ij) over the used rails j. Beginning with all, the rail without which the others are
+// quickest is left out as long as that helps; without `split_cost_s` the result is never slower
+// than the best rail alone.
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s,
                  const RatesLost& lost);
 // However many rails disturb one, it is taken to keep a twentieth of its rate.
@@ -57,18 +58,19 @@ void move_one_percent(std::span<double> share, int from, int to);
 inline constexpr double kHysteresis = 0.05;
 bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);
 
-// Whether predicted times are reason enough to divide an operation: below 10 % it stays whole. The
-// prediction is not better than that, and a whole operation never loses to its own rail.
+// Whether predicted times are reason enough to divide an operation: for a gain below 10 % it stays
+// whole. The prediction is not more exact than that, and a whole operation never loses to its own
+// rail.
 bool is_worth_splitting(double together_s, double single_s);
 
-// From what is known of rails: the bit set of those that are up, and their costs. A rail that is
-// down gets s_per_byte 0; one without a known rate is taken to be as slow as the slowest known one,
-// so that it is tried but not trusted.
+// The bit set of the rails that are up, and the costs of all rails, from their snapshots. A rail
+// that is down gets s_per_byte 0; a rail without a known rate is taken to be as slow as the slowest
+// known one, so that it is tried but not trusted.
 uint32_t up_mask_of(std::span<const RailSnapshot> rails);
 using RailCosts = std::array<RailCost, kRailsMax>;
 RailCosts costs_of(std::span<const RailSnapshot> rails);
-// What splitting an operation costs beyond the rails' own times: one more completion to wait for,
-// about 10 us of waking up and the quickest rail's latency. A guess until measured.
+// Seconds that splitting an operation costs beyond the rails' own times: one more completion to
+// wait for, about 10 us of waking up and the quickest rail's latency. A guess until measured.
 double split_cost_s(std::span<const RailSnapshot> rails);
 
 }  // namespace nezha::control

@@ -9,15 +9,16 @@
 namespace nezha::control {
 namespace {
 
-// A rail is probed after this many operations without a byte, as soon as that is expected to cost no
-// more than this part of their time; and once, whatever that costs, after as many for which it has not
-// been measured, whatever it carries: what single transfers show of a rail is far too little where they
-// waited for those of other ranks, and then it may get too few ever to be measured.
+// A rail is probed after kIdleOperations operations in which it carried nothing, as soon as a probe
+// is expected to cost no more than kProbeTime of their time. A rail that was not measured during as
+// many operations, whatever it carried, is probed once, whatever that costs: single transfers that
+// waited for those of other ranks show a rate that is far too low, and with that rate the rail may
+// get too few transfers ever to be measured.
 constexpr int kIdleOperations = 4;
 constexpr double kProbeTime = 0.03;
 constexpr double kWaits = 1.5;
-// What a rail does not deliver is soon sent on another one, too (engine/supervisor.h), so that a probe
-// never costs more than this.
+// Transfers that a rail does not deliver are soon sent on another one, too (engine/supervisor.h),
+// so that a probe never costs more than this.
 constexpr double kCostMaxS = 0.02;
 // A probe that raised the rate by so much is followed by the next one at once: the monitor believes
 // a rail that was idle only step by step.
@@ -33,7 +34,7 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
   for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
     if (!rails[i].up) continue;
     Idle& idle = idle_[i];
-    // More than once, because a round that waits for the probe makes the next one wait.
+    // Counted kWaits times: a round that waits for the probe makes the next round wait, too.
     constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
     const double probe_s = kWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
     idle.unmeasured = rails[i].measured ? 0 : std::min(idle.unmeasured + 1, kIdleOperations + 1);
@@ -43,7 +44,7 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
     const bool promising =
         idle.rate_at_probe > 0 && rails[i].rate_bytes_per_s > kPromising * idle.rate_at_probe;
     if (!due && !promising) continue;
-    // The one that waits longest of those whose turn it is.
+    // Among the rails whose turn it is, the one that has waited longest is chosen.
     if (chosen < 0 || idle.time_s > idle_[static_cast<size_t>(chosen)].time_s) {
       chosen = static_cast<int>(i);
     }

@@ -23,7 +23,7 @@ class IdleProbe {
   void learn(const OpSample& sample);
 
  private:
-  // Since a rail carried something, or was told to.
+  // Counts since a rail carried something or was chosen for a probe.
   struct Idle {
     int operations = 0;
     double time_s = 0;

@@ -38,7 +38,8 @@ void RailModel::learn(const OpSample& sample) {
     return sample.rail_bytes[rail] > 0 && sample.rail_s[rail] > 0 && std::isfinite(sample.rail_s[rail]);
   };
   for (size_t i = 0; i < rails; ++i) {
-    // Less than its monitor believes says nothing about its rate, so the rate's company stays, too.
+    // Fewer bytes than a monitor believes do not change the rail's rate, so the
+    // company in which that rate was measured stays, too.
     if (!is_known(i) || sample.rail_bytes[i] < RailMonitor::kSmallest) continue;
     for (size_t j = 0; j < rails; ++j) {
       if (j == i) continue;

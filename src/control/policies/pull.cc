@@ -12,7 +12,7 @@
 namespace nezha::control {
 namespace {
 
-// Of two equal rails that short operations use, the measured rates differ by up to this factor.
+// The measured rates of two equal rails that short operations use differ by up to this factor.
 constexpr double kAlike = 0.7;
 
 class PullPolicy final : public Policy {
@@ -27,7 +27,7 @@ class PullPolicy final : public Policy {
                    model_.measured() ? decision.shares : tuner_.next(op, rails, decision.shares));
   }
 
-  // A trial goes on as long as anything of it moves.
+  // An agreed division, such as a trial, goes on while the same rails are up and any of them sends.
   Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
     probe_.learn(since);
     const Decision decision = decide(since.op, rails);
@@ -115,8 +115,9 @@ class PullPolicy final : public Policy {
     level(decision.shares);
   }
 
-  // By chance one rail would be given a transfer more than the other, for which all of an operation of
-  // few transfers waits. Rails that really differ get theirs by what they have left to do (RailBinder).
+  // Gives rails that are alike equal weights. With unequal ones, one of them would get a transfer
+  // more than the other by chance, and an operation of few transfers would wait for it. Rails that
+  // really differ get their transfers by their backlog (RailBinder).
   static void level(Shares& shares) {
     const double most = *std::max_element(shares.weight.begin(), shares.weight.end());
     for (double& weight : shares.weight) {

@@ -13,29 +13,30 @@
 namespace nezha::control {
 namespace {
 
-constexpr uint64_t kEvery = 256;          // operations, one of the ways is tried again; the first times
-                                          // after kSooner, twice as many, and so on
+constexpr uint64_t kEvery = 256;          // operations until one of the ways is tried again; first
+                                          // kSooner, then twice as many, and so on
 constexpr uint32_t kOwnTrial = 48;        // operations in which the policy learns about transfers, too
-constexpr double kWorthChanging = 0.97;   // of the time
-// Of short operations: what any other way must take longer by to lose against the fastest rail alone.
-// Their times vary by more from minute to minute than ways differ.
+constexpr double kWorthChanging = 0.97;   // of the time of the way that is taken
+// For short operations the time of any way except the fastest rail alone counts this many times:
+// their times vary by more from minute to minute than ways differ.
 constexpr double kWorthLeaving = 1.08;
 constexpr double kAlikeRates = 0.7;       // of the best rate: the same, as far as rates tell
 constexpr double kUnusual = 1.5;          // times as long as usual
 constexpr double kNearTheBest = 1.15;     // times as long as the way that is taken
-constexpr double kFarFromIt = 3;          // and so many times: the trial ends
+constexpr double kFarFromIt = 3;          // times as long as another way: the trial ends
 constexpr double kUnkept = 1.2;           // times as long as a trial had promised
-constexpr double kShortUnkept = 1.5;      // the same of short operations
-constexpr double kShortSlower = 1.1;      // times as long as another way did
+constexpr double kShortUnkept = 1.5;      // like kUnkept, for short operations
+constexpr double kShortSlower = 1.1;      // times as long as another way usually takes
 constexpr uint32_t kEnoughToTell = 2;     // short operations
 constexpr int kRarest = 10;               // powers of two
-constexpr int kDoubts = 4;                // of these, at most, because it was left before
+constexpr int kDoubts = 4;                // of these, at most, because a way was left before
 constexpr double kLongS = 15e-3;          // an operation in which monitors learn enough
 
-// A way in 16 bits: for each rail three, 0 where it carries nothing, or else how many times as slow as
-// the fastest one it is taken for. What is slower than that is of no help: one transfer takes too long.
+// A way is coded in 16 bits, three for each rail: 0 if the rail carries nothing, else 1 + an index
+// of kSlower, which says how many times as slow as the fastest rail it is taken to be. A rail that
+// is slower than the last of these is of no help: one transfer takes too long there.
 constexpr std::array kSlower = {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0};
-constexpr double kRoundedToNext = 1.12;   // times as slow as the last of them: still that
+constexpr double kRoundedToNext = 1.12;   // times as slow as the last ratio: still counts as that
 constexpr int kBits = 3;
 constexpr uint16_t kField = (1 << kBits) - 1;
 constexpr uint16_t kCodeWithout = 1 << (kBits * ShareTuner::kRailsTried);
@@ -44,7 +45,7 @@ uint16_t field(uint16_t code, size_t rail) {
   return static_cast<uint16_t>(code >> (kBits * rail)) & kField;
 }
 
-// The first of those that are alike; there is a rail.
+// The first of the rails whose rates are like the best one. `rails` is not empty.
 size_t fastest_of(std::span<const RailSnapshot> rails) {
   const auto rate = [](const RailSnapshot& rail) { return rail.up ? rail.rate_bytes_per_s : 0; };
   const double best = std::ranges::max(rails | std::views::transform(rate));
@@ -52,7 +53,7 @@ size_t fastest_of(std::span<const RailSnapshot> rails) {
   return static_cast<size_t>(std::ranges::find_if(rails, is_alike) - rails.begin());
 }
 
-// Of a rail that is so many times as slow: the nearest of the ratios. 0: far slower.
+// The three bits of a rail that is so many times as slow as the fastest, rounded. 0: far slower.
 uint16_t field_of(double slower) {
   if (slower > kSlower.back() * kRoundedToNext) return 0;
   size_t nearest = 0;
@@ -64,9 +65,9 @@ uint16_t field_of(double slower) {
 
 }  // namespace
 
-// Ranks that share a core wait in turns: of one rank's short operations some take several times as long
-// as others, so that a sample is the mean of several. The `uncounted` first ones of a trial of longer
-// ones stand for the way until one counts.
+// Ranks that share a core wait in turns: some short operations of a rank take several times as long
+// as others, so a sample is the mean of several. In a trial of longer operations the first ones,
+// which do not count (`uncounted`), stand for the way until one counts.
 void ShareTuner::Way::add(double cost, uint32_t operations) {
   const bool counts = arrived >= uncounted;
   const bool is_first = arrived < uncounted + at_once();
@@ -96,7 +97,7 @@ double ShareTuner::Way::latest() const {
   return summed > 0 || !told ? 0 : static_cast<double>(samples[(count - 1) % kept()]);
 }
 
-// The mean of all but the slowest quarter: a host that was busy once says nothing.
+// The mean of all samples except the slowest quarter: a host that was busy once says nothing.
 double ShareTuner::Way::usual() const {
   const uint32_t known = std::min(count, kept());
   if (known == 0) return 0;
@@ -200,7 +201,7 @@ void ShareTuner::begin_trial(Row& row, size_t way) {
   row.hopeless = 0;
 }
 
-// The trial of short ones is short, too, while the way is unknown or seems slower by far.
+// Trials of short operations are longer, except while the way is unknown or seems far slower.
 bool ShareTuner::tries_longer(const Row& row, size_t way) {
   return row.is_short && row.ways[way].count > 0 && !is_hopeless(row, row.ways[way].usual());
 }
@@ -219,7 +220,8 @@ size_t ShareTuner::next_to_try(Row& row) {
 }
 
 // A way that was once faster than the best one usually is: something else may have disturbed its trial.
-// The first short operations of a job take longer than those after them.
+// For short operations the first rail is doubtful, too, unless it is far slower: a job's first
+// short operations, its trial, take longer than later ones.
 size_t ShareTuner::doubtful(const Row& row) {
   const size_t best = best_of(row);
   if (best == kNone) return kNone;
@@ -250,7 +252,7 @@ size_t ShareTuner::way_in_turn(Row& row) {
   }
   const size_t way = ways[turn % count];
   if (way == row.taken) return kNone;
-  // Of a slow one fewer turns are taken.
+  // A slow way takes fewer turns.
   const double own = row.taken == kNone ? 0 : std::max(row.promised, row.ways[row.taken].usual());
   const double times = own == 0 ? 1 : row.ways[way].usual() / own;
   const int slowness = times > kNearTheBest ? std::max(std::ilogb(times), 1) : 0;
@@ -276,7 +278,7 @@ size_t ShareTuner::best_of(const Row& row) {
   return best;
 }
 
-// Nothing where some rail is not known.
+// Takes no way while the time of some rail is not known.
 void ShareTuner::take_best(Row& row) {
   for (size_t rail = 0; rail < kTogether; ++rail) {
     if (!has_way(row, rail) || row.ways[rail].count > 0) continue;
@@ -309,14 +311,14 @@ void ShareTuner::learn(const OpSample& sample) {
   // One operation that something else held up does not end the first trial.
   const int excused = used.trials == 1 ? 1 : 0;
   if (way == row.tried && is_hopeless(row, used.latest()) && ++row.hopeless > excused) row.tries_left = 0;
-  // What the first trial of short ones found is less than a whole sample.
+  // The first trial of short operations ends before a whole sample is there: a part of one is kept.
   const bool ends = way == row.tried && row.tries_left == 0;
   if (ends && used.summed >= kEnoughToTell) used.keep(used.latest(), !used.told);
   if (way == row.taken && row.tries_left == 0) watch(row);
 }
 
-// Of an operation on a way that was just taken, or is tried. While short ones go elsewhere a token bucket
-// fills, and lets the first of them pass.
+// How many operations do not count on a way that was just taken or is tried. While short operations
+// go another way a token bucket fills here, and lets the first of them pass.
 uint32_t ShareTuner::uncounted(const Row& row, size_t way) {
   if (way == kWithout) return kOwnTrial - (row.is_short ? kAtOnce : kTrial - 1);
   return tries_longer(row, way) ? 1 + kAtOnce : 1;
@@ -328,8 +330,9 @@ bool ShareTuner::is_hopeless(const Row& row, double cost) {
   });
 }
 
-// Rails are not what they were, or somebody else uses them, too. Of short operations, which take a
-// processor's time, all ways may have become slower: another one is taken after a trial only.
+// Notices when the way that is taken has become slower: its rails have changed, or others use them,
+// too. For short operations, which take mostly a processor's time, all ways may have become slower:
+// another way is taken only after a trial.
 void ShareTuner::watch(Row& row) {
   if (!row.is_watched()) return;
   Way& taken = row.ways[row.taken];

@@ -10,27 +10,29 @@
 namespace nezha::schedule::algorithms {
 
 // A further message that a rank sends or takes in the same step costs this much of a step: its
-// handling, not another delay. To or from the same rank, or inside a host; not measured on a switch.
+// handling, not another delay. This is for a message to or from the same rank, or inside a host; it
+// was not measured on a switch.
 inline constexpr double kFurtherMessage = 0.3;
-// To or from another rank elsewhere: system calls of its own. 0.8 to 0.9 on 4 and 8 hosts, whether their
-// ranks share two processors or have one each (`nezha bench all_gather --algorithm`).
+// A further message to or from another rank on another host costs this much of a step: it takes
+// system calls of its own. 0.8 to 0.9 was measured on 4 and 8 hosts, whether their ranks share two
+// processors or have one each (`nezha bench all_gather --algorithm`).
 inline constexpr double kFurtherPeer = 0.8;
 
-// Share of the rate where P-1 messages of different senders meet at one rank: four hosts, rails of 0.1 to
-// 1 Gbit/s, from 64 KB on.
+// Share of the rate that is reached where P-1 messages of different senders meet at one rank:
+// measured on four hosts with rails of 0.1 to 1 Gbit/s, from 64 KB on.
 inline constexpr double kBurstLinkUse = 0.7;
 
-// One step in which the busiest rank has a message for, or from, every other.
+// The cost, in steps, of one step in which the busiest rank has a message for, or from, all others.
 inline double burst_steps(int world_size, double further = kFurtherPeer) {
   return world_size == 1 ? 0 : 1 + further * (world_size - 2);
 }
-// What one step costs, in steps, where so many ranks of a host send to other hosts at once.
+// The cost, in steps, of one step in which so many ranks of a host send to other hosts at once.
 inline double steps_of_senders(int ranks) { return 1 + kFurtherMessage * (ranks - 1); }
 inline double burst_steps_inside(int ranks_of_host) {
   return burst_steps(ranks_of_host, kFurtherMessage);
 }
 
-// The blocks of all ranks but one, as a share of the vector.
+// The blocks of all ranks except one, as a share of the vector.
 inline double all_but_own(int world_size) {
   return (world_size - 1.0) / world_size;
 }

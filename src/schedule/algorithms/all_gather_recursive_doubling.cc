@@ -15,7 +15,7 @@ Program exchange_program(const Folding& fold) {
   const Tag give{0};
   const int result = fold.stages() + 1;
   const Parts own = block_part(fold.rank);
-  // A folded rank gets all blocks but its own back: those behind it, round to those before it.
+  // A folded rank gets all blocks except its own: those behind it, round to those before it.
   const auto all_but = [&](int rank) {
     return block_run(rank + 1, fold.world_size - 1, fold.world_size);
   };

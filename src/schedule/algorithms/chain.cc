@@ -1,6 +1,6 @@
-// Chain broadcast: every rank passes on to the next, counted from the root, and the last keeps. A
-// chunk is passed on while the next one comes in, so a long message crosses every link only once:
-// P-1 short delays, but the fewest bytes.
+// Chain broadcast: every rank passes on to the next, counted from the root, and the last only keeps
+// it. A chunk is passed on while the next one comes in, so a long message crosses every link only
+// once: P-1 short delays, but the fewest bytes.
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/builder.h"
 

@@ -25,7 +25,7 @@ struct Folding {
   }
   int extra() const { return world_size - core_size(); }
   bool paired() const { return rank < 2 * extra(); }
-  // Outside the core: gives its contribution away and waits.
+  // The rank is outside the core: it gives its contribution away and waits.
   bool folded() const { return paired() && rank % 2 == 0; }
   int partner() const { return rank ^ 1; }
   // This rank's number in the core; meaningless for a folded rank.
@@ -50,7 +50,7 @@ struct Halving {
   Parts give;
 };
 
-// What the core rank of `fold` exchanges, one entry per stage.
+// The exchanges of the core rank of `fold`, one entry per stage.
 inline std::vector<Halving> halvings(const Folding& fold) {
   const int self = fold.core_rank();
   Parts range{0, static_cast<uint32_t>(fold.core_size())};

@@ -9,7 +9,7 @@ namespace {
 constexpr Parts kWhole{0, 1};
 constexpr Tag kGive{0, 0};
 
-// What `rank` does for a block that moves from `source` to `target`.
+// The program of `rank` for a block that moves from `source` to `target`.
 Program move_program(int rank, int source, int target) {
   Builder builder(1);
   if (source == target && rank == source) builder.copy(kWhole);

@@ -3,9 +3,9 @@
 // reverse order gather the result. As few bytes as a ring in 2 log2(P) messages: for middle sizes
 // (Rabenseifner; Thakur, Rabenseifner, Gropp 2005, section 4.4).
 //
-// Only the owner of a part reduces it, so all ranks get the same bits. What a rank gave away comes
-// back only as the result that its gift is part of, so no private copies are needed. The first and
-// the last stage fold in the ranks beyond a power of two.
+// Only the owner of a part reduces it, so all ranks get the same bits. A part that a rank gave
+// away comes back only as the result that includes it, so no private copies are needed. The first
+// and the last stage fold in the ranks beyond a power of two.
 #include <vector>
 
 #include "schedule/algorithms/algorithms.h"

@@ -3,8 +3,9 @@
 // first half of the halving-doubling all-reduce. log2(P) messages and as few bytes as a ring, for
 // short vectors (Thakur, Rabenseifner, Gropp 2005).
 //
-// What a rank gives away is not its to keep, so it adds in a workspace and keeps its block at the
-// end. The first stage folds the ranks beyond a power of two in, the last hands them their blocks.
+// A rank may not keep the blocks that it gives away, so it adds in a workspace and keeps its block
+// at the end. The first stage folds the ranks beyond a power of two in, the last hands them their
+// blocks.
 #include <vector>
 
 #include "schedule/algorithms/algorithms.h"

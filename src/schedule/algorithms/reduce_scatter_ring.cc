@@ -1,7 +1,7 @@
 // Ring reduce-scatter as tokens: slice b is the block of rank b. It starts at the rank after b,
 // collects every rank's contribution on one lap, and ends at b, which completes it: the first half
-// of the ring all-reduce (Patarasuk and Yuan 2009). What a rank passes on is not its to keep, so it
-// adds in a workspace.
+// of the ring all-reduce (Patarasuk and Yuan 2009). A rank may not keep the blocks that it passes
+// on, so it adds in a workspace.
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/builder.h"
 

@@ -67,9 +67,10 @@ Shape all_reduce_shards_shape(const Hosts& hosts) {
   Shape shape{static_cast<uint32_t>(shards) * count, 1, hosts.ranks() > 2, false};
   shape.pair_load = 2;
   shape.senders = static_cast<uint32_t>(hosts.most_ranks());
-  // Between neighbours in the ring of hosts: both laps of every slice but one, of as many shards as their
-  // first ranks own both. Inside: a rank's piece to the other's shards, and its own shards to the other,
-  // most where the fewest ranks own them all.
+  // Messages between neighbours in the ring of hosts: both laps of every slice except one, for
+  // the shards that the first ranks of both hosts own. Messages inside a host: a rank's pieces for
+  // the shards of the other, and its own shards to the other, most where the fewest ranks own all
+  // shards.
   const auto both = divide_up(shards, hosts.fewest_of_two());
   const int fewest = hosts.fewest_ranks();
   const int two = fewest == 1 ? shards : 2 * (shards / fewest) + std::min(shards % fewest, 2);

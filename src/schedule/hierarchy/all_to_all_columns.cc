@@ -46,7 +46,7 @@ class ColumnProgram {
     return column_owner(hosts_, host, static_cast<uint32_t>(rank), 0);
   }
 
-  // The ranks elsewhere of which a rank of this host is the counterpart.
+  // The ranks on other hosts whose counterpart on this host is `rank`.
   std::vector<int> sources_of(int rank) const {
     std::vector<int> sources;
     for (int away = 1; away < hosts_.hosts(); ++away) {

@@ -27,7 +27,7 @@ class Slice {
     return passes != source && passed_on_by(passes) == source ? passes : source;
   }
 
-  // The rank whose block `rank` passes on: the first of those that want so; -1: none does.
+  // The rank whose block `rank` passes on: the first one whose counterpart it is; -1: none.
   int passed_on_by(int rank) const {
     for (const int source : hosts_.ranks_of(hosts_.host_of(rank))) {
       if (source != rank && counterpart_for(source) == rank) return source;

@@ -27,7 +27,7 @@ Shape all_to_all_leaders_shape(const Hosts& hosts) {
 
 HostTerms all_to_all_leaders_terms(const Hosts& hosts) {
   HostTerms terms = all_gather_leaders_terms(hosts);
-  terms.bytes_factor *= hosts.ranks();  // of a vector that is one rank's
+  terms.bytes_factor *= hosts.ranks();  // the operation's vector is one rank's
   terms.inside_bytes *= hosts.ranks();
   return terms;
 }

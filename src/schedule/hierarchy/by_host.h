@@ -26,35 +26,39 @@ struct LocalRank {
   int place;                     // of the rank in `here`
 };
 
-// The host's rank that stands for the local rank `place` of `of` on another host: all ranks of the host
-// with fewer are taken, and evenly.
+// The rank of `host` that stands for the local rank `place` of a host with `of` ranks. All ranks of
+// the host that has fewer are taken, and evenly.
 int counterpart(const Hosts& hosts, int host, int place, int of);
-// The counterparts of `rank` on all hosts, itself on its own.
+// The counterparts of `rank` on all hosts; on its own host that is `rank`.
 std::vector<int> column_of(const Hosts& hosts, int rank);
 
 // One program of the catalog's schedule for this place in a smaller world.
 Program program_of(Collective collective, Algorithm algorithm, int place, int size, int root,
                    uint32_t slice = 0);
-// Inside a host: everybody's to the leader, adding up, and the leader's to everybody, in few messages.
+// Programs inside a host, in few messages: `to_leader` adds up the data of all ranks at the leader,
+// `from_leader` gives the leader's data to all ranks.
 Program to_leader(const LocalRank& local, int leader);
 Program from_leader(const LocalRank& local, int leader);
-// What runs of parts here a part of a smaller world means (Phase::parts); empty: the same.
+// Maps a part of a smaller world to the runs of parts here that it means (Phase::parts); empty: to
+// itself.
 using RunsOf = std::function<std::vector<Parts>(Parts)>;
-// Two phases: everybody's to the leaders, who add up among themselves; each then has the result.
+// Two phases: the data of all ranks goes to the leaders, and these add it up among themselves, so
+// that each leader has the result.
 void add_up_at_leaders(Composition& composition, const Hosts& hosts, const LocalRank& local,
                        const RunsOf& parts = {});
-// Three phases: the `each` parts that every rank has, one rank's after the other's, to the leaders, among
-// them, and all parts to everybody.
+// Three phases: the parts of all ranks (`each` of every rank, in the order of ranks) go to the
+// leaders, then from leader to leader, then all parts go to all ranks.
 void gather_by_leaders(Composition& composition, const Hosts& hosts, int rank, uint32_t each);
-// A phase of a message for each rank of the host but its first: gather, from it to the first one;
-// scatter, back. `parts_of`: what is that rank's.
+// A phase with one message for each rank of the host except its first: a gather sends it from that
+// rank to the first one, a scatter back. `parts_of`: the parts of that rank.
 void one_by_one(Composition& composition, const LocalRank& local, Collective collective,
                 const std::function<Parts(int rank)>& parts_of);
-// The messages, one after the other, of either; and the messages that a leader sends or takes.
+// For `to_leader` or `from_leader`: the number of messages that follow each other, and of messages
+// that a leader sends or takes.
 double inside_steps(const Hosts& hosts);
 double inside_messages(const Hosts& hosts);
 
-// HierarchyEntry::owner.
+// Functions for HierarchyEntry::owner.
 int shard_owner(const Hosts& hosts, int host, uint32_t slice, int root);
 int column_owner(const Hosts& hosts, int host, uint32_t block, int root);
 int leader_of_host(const Hosts& hosts, int host, uint32_t slice, int root);

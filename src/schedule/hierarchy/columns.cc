@@ -1,14 +1,15 @@
 // Hierarchical all-gather and reduce-scatter: every rank has a counterpart on every other host: its
-// column. A block goes around the ring of its owner's column, and each of the column hands it to its host
-// (direct); a reduce-scatter collects inside the hosts first and then along the column, to the owner.
-// A host sends (H-1)/H of the bytes to others, the fewest possible, and all its ranks take part.
+// column. A block goes around the ring of its owner's column, and each rank of it hands the block
+// to its host (direct); a reduce-scatter collects inside the hosts first and then along the column,
+// to the owner. A host sends (H-1)/H of the bytes to others, the fewest possible, and all its ranks
+// take part.
 #include "schedule/algorithms/algorithms.h"
 #include "schedule/hierarchy/by_host.h"
 
 namespace nezha::schedule::by_host {
 namespace {
 
-// What all slices have in common: the rank's programs in the two smaller worlds, by block.
+// The programs of the rank in the two smaller worlds, by block, which all slices have in common.
 struct Columns {
   Columns(const Hosts& all, int rank, Collective collective)
       : hosts(all),
@@ -86,8 +87,8 @@ Schedule reduce_scatter_columns(const Hosts& hosts, int rank, int root) {
   return schedule;
 }
 
-// A rank sends another one message, inside its host, for each block whose column that one is in. Around
-// the ring of hosts a rank sends its neighbour no more.
+// Inside its host a rank sends to another rank one message for each block whose column that rank is
+// in. Around the ring of hosts a rank sends no more than that to its neighbour.
 Shape reduce_scatter_columns_shape(const Hosts& hosts) {
   Shape shape = columns_shape(hosts);
   shape.exchanges = hosts.ranks() > 2;

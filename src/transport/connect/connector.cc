@@ -13,8 +13,8 @@
 namespace nezha::transport {
 namespace {
 
-// Only a refusal says that nobody listens; a network or a host without means says nothing about the
-// peer.
+// Only a refusal says that nobody listens. A network that does not answer, or this host when it
+// lacks something, says nothing about the peer.
 DialOutcome outcome_of_errno(int number) {
   if (number == ECONNREFUSED) return DialOutcome::refused;
   return is_own_want(number) ? DialOutcome::starved : DialOutcome::unanswered;
@@ -87,7 +87,7 @@ std::vector<RailListener> Connector::release_listeners() {
   return released;
 }
 
-// Needs no memory: it is called when there is none, too.
+// Needs no memory: it is also called when there is none.
 void Connector::stop() {
   stopped_ = true;
   for (Listener& listener : listeners_) {
@@ -171,7 +171,7 @@ void Connector::unwatch(Attempt& attempt) {
 
 void Connector::advance(Attempt& attempt, uint32_t epoll_events) {
   const Nanoseconds now = loop_.clock().now();
-  // Of the events that poll and epoll share, the values are the same.
+  // Events that poll and epoll share have the same values.
   attempt.handshake->on_poll(static_cast<short>(epoll_events & 0xff), now);
   settle(attempt, now);
 }
@@ -183,7 +183,7 @@ void Connector::settle(Attempt& attempt, Nanoseconds now) {
   if (attempt.kind == Kind::accepted && alive && handshake.is_authenticated() && !attempt.member) {
     attempt.member = true;
     attempt.deadline = now + kMemberTimeout;
-    // As many rounds as Wireup makes.
+    // Wireup makes at most three rounds of handshakes.
     if (attempt.waits_for_choice(handshake.epoch())) attempt.deadline += 3 * request_.probe_timeout;
   }
   switch (handshake.state()) {
@@ -238,7 +238,7 @@ bool Connector::poll() {
   return any;
 }
 
-// The loop asks us only while there is something to ask for.
+// The loop polls this object only while some test has to be polled.
 void Connector::look_for_polled() {
   const auto is_polled = [](const Attempt& each) { return each.is_polled(); };
   const bool wanted = std::any_of(dialled_.begin(), dialled_.end(), is_polled) ||
@@ -262,7 +262,7 @@ void Connector::fail_handshake(Attempt& attempt, Nanoseconds now, bool unheard) 
     return;
   }
   const bool failed = handshake.state() == Handshake::State::failed;
-  // What it was told before says more than that the time was over when it dialled again.
+  // The reason of an earlier failure says more than that the time was over when it dialled again.
   const bool cut_short = (unheard || !handshake.was_answered()) && !attempt.reason.empty();
   finish(attempt, false,
          handshake.was_answered() ? DialOutcome::failed : outcome_of_errno(handshake.dial_errno()),

@@ -1,18 +1,19 @@
-// Connector: accepts, dials and probes for the rails of one transport. Whatever a rail is, two ranks meet
-// over TCP; what they test there, and what carries the frames afterwards, is the opener's (rail_test.h).
+// Connector: accepts, dials and probes for the rails of one transport. Whatever a rail is, two
+// ranks meet over TCP; the opener (rail_test.h) says what they test and what carries the frames.
 //
 // Contract: see transport/transport.h. Lives no longer than the loop, the opener and the two receivers
 // of events; every call, the destructor too, with the progress lock held. Events come from `run`
 // alone, so a call from within one (`stop` included) finds everything in order; only the destructor
 // must not be called there.
 //
-//   Dialling   who is turned away among a rank's strangers dials again until its patience ends.
-//   Requests   who is not to dial asks to be dialled: a handshake that ends with its proof.
-//   Probes     the Prober's.
+//   Dialling   a dialer turned away among a rank's strangers dials again until its patience ends.
+//   Requests   a rank that is not to dial asks to be dialled: a handshake that ends with its proof.
+//   Probes     the Prober makes them.
 //   Strangers  a bounded number of accepted connections without a proof; the oldest of them makes room
-//              for the next (strangers.h). Two seconds each, 64 bytes read of each (handshake.h).
-//   Members    who has proved itself has kMemberTimeout for the test and the verdict; where somebody
-//              chooses, also as long as whoever dialled takes for all its rails.
+//              for the next (strangers.h). Each has two seconds, and 64 bytes of it are read
+//              (handshake.h).
+//   Members    a dialer that has proved itself has kMemberTimeout for the test and the verdict, and
+//              with a Chooser also the time that the dialer may take for all its rails.
 //   Shortage   without descriptors or memory a listener is not looked at for kShortagePause.
 #pragma once
 
@@ -34,39 +35,40 @@
 
 namespace nezha::transport {
 
-// A socket on which connections of a rail are accepted.
+// A socket on which connections for a rail are accepted.
 struct RailListener {
   Descriptor fd;
   int rail = 0;
 };
 
-// Where the connections that are made belong.
+// The loop and the receiver of events to which the connections belong that are made.
 struct Home {
   progress::Loop& loop;
   ConnectionEvents& events;
 };
 
-// Decides which of the first connections that passed their test are used; of later epochs all are.
+// Decides which of the first connections that passed their test are used. Connections of later
+// epochs always are.
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  // One that this rank dialled has passed: it waits for `Connector::decide`, which must not be called
-  // from here.
+  // A connection that this rank dialled has passed its test: it waits for `Connector::decide`,
+  // which must not be called from here.
   virtual void on_tested(const Path& path) = 0;
-  // One that `peer` dialled is used, of so many between the two.
+  // A connection that `peer` dialled is used, one of the `total` that the peer chose.
   virtual void on_chosen(int peer, int total) = 0;
-  // One that is used cannot be.
+  // A connection that was chosen cannot be used.
   virtual void on_unusable(const Path& path, const Status& why) = 0;
   // `peer` asks to be dialled.
   virtual void on_connection_requested(int peer) = 0;
-  // The peer has heard such a request of ours.
+  // The peer has heard this rank's request to be dialled.
   virtual void on_request_heard(const Path& path) = 0;
 };
 
 class Connector final : public ConnectionManager, private progress::Polled {
  public:
-  // Works on `loop`, while the job forms not yet the connections' own. `exhausted` when it cannot watch
-  // the listeners, `unsupported` where nothing is installed that protects its streams.
+  // Works on `loop`, which is not the connections' own (`home`) while the job forms. `exhausted`
+  // when it cannot watch the listeners, `unsupported` where no protection of streams is installed.
   static Result<std::unique_ptr<Connector>> create(const MeshRequest& request, RailOpener& opener,
                                                    progress::Loop& loop, const Home& home,
                                                    JoinEvents& joins,
@@ -86,12 +88,13 @@ class Connector final : public ConnectionManager, private progress::Polled {
   bool is_accepting() const override;
   Nanoseconds next_wakeup() const override;
   void stop() override;
-  // A connection that has proved itself at a listener of the caller's own, and is watched by nobody.
+  // Takes an accepted connection whose dialer has proved itself at a listener of the caller's own.
+  // Nobody may be watching its socket.
   void take_over(std::unique_ptr<Handshake> member);
-  // Of one that waits for it: whether it is used, of so many between the two ranks.
+  // Decides whether a connection that passed its test is used, one of `total` of the two ranks.
   void decide(const Path& path, bool use, int total);
   const MeshRequest& request() const { return request_; }
-  // Why somebody was refused last; empty when nobody was.
+  // The reason of the latest refusal; empty when nobody was refused.
   const std::string& last_refusal() const { return refusals_.last_reason(); }
   // Stops, and gives the listeners back.
   std::vector<RailListener> release_listeners();
@@ -112,7 +115,7 @@ class Connector final : public ConnectionManager, private progress::Polled {
 
   enum class Kind : uint8_t { dialled, accepted, request };
 
-  // One connection on its way, or what has become of it.
+  // One connection that is being made, or its outcome.
   struct Attempt final : progress::Pollable {
     Attempt(Connector& owner_of_it, Kind what) : owner(owner_of_it), kind(what) {}
     void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
@@ -120,7 +123,7 @@ class Connector final : public ConnectionManager, private progress::Polled {
     Connector& owner;
     const Kind kind;
     bool waits_for_choice(uint32_t of_epoch) const { return owner.chooser_ != nullptr && of_epoch == 0; }
-    Path path;                        // not of an accepted one: the handshake knows
+    Path path;                        // unset for an accepted one: its handshake knows
     uint32_t epoch = 0;
     std::unique_ptr<Handshake> handshake;  // null: dialled again at `dial_at`
     Nanoseconds dial_at = kNever;
@@ -137,7 +140,7 @@ class Connector final : public ConnectionManager, private progress::Polled {
   Connector(const MeshRequest& request, HandshakeIdentity identity, RailOpener& opener,
             progress::Loop& loop, const Home& home, JoinEvents& joins, Chooser* chooser);
 
-  // progress::Polled: the tests of rails.
+  // progress::Polled, for the tests of rails.
   bool poll() override;
   Sleep may_sleep() override { return Sleep::briefly; }
   void look_for_polled();
@@ -145,9 +148,9 @@ class Connector final : public ConnectionManager, private progress::Polled {
   Status listen_at(RailListener socket);
   void accept_at(Listener& listener);
   void admit(int rail, Descriptor fd);
-  // Who makes room for the next; the end of `accepted_` when nobody has to.
+  // The stranger that makes room for the next connection; the end of `accepted_` when none has to.
   std::list<Attempt>::iterator in_the_way();
-  // Accepts nobody there until then.
+  // Accepts nobody at that listener until `until`.
   void pause(Listener& listener, Nanoseconds until);
   void resume_listening(Nanoseconds now);
 
@@ -159,12 +162,12 @@ class Connector final : public ConnectionManager, private progress::Polled {
   void watch(Attempt& attempt);
   void unwatch(Attempt& attempt);
   void advance(Attempt& attempt, uint32_t epoll_events);
-  // It has passed its test.
+  // The attempt has passed its test.
   void pass(Attempt& attempt);
   // Draws the consequences of a handshake's new state.
   void settle(Attempt& attempt, Nanoseconds now);
   void expire(Attempts& list, Nanoseconds now);
-  // `unheard`: its time was over before anything had come from the other side.
+  // `unheard`: the attempt's time was over before anything had come from the other side.
   void fail_handshake(Attempt& attempt, Nanoseconds now, bool unheard = false);
   void finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason);
   void drop(Attempt& attempt);
@@ -185,7 +188,7 @@ class Connector final : public ConnectionManager, private progress::Polled {
   JoinEvents& joins_;
   Chooser* const chooser_;  // null: every connection is used, and nobody may ask for more
   std::list<Listener> listeners_;
-  Nanoseconds listen_at_ = kNever;  // again, where that pauses
+  Nanoseconds listen_at_ = kNever;  // when listeners that pause are watched again
   bool polling_ = false;
   std::unique_ptr<LinkWatch> links_;
   RefusalLog refusals_;
@@ -198,8 +201,8 @@ class Connector final : public ConnectionManager, private progress::Polled {
   bool stopped_ = false;
 };
 
-// Of a handshake that is used. `exhausted` when the loop cannot watch it, `invalid_argument` when the
-// host does not know the congestion control.
+// Makes and starts the connection of a handshake that is used. `exhausted` when the loop cannot
+// watch it, `invalid_argument` when the host does not know the congestion control.
 Result<std::unique_ptr<Connection>> make_connection(const MeshRequest& request, RailOpener& opener,
                                                     const Home& home, Handshake& handshake);
 

@@ -1,4 +1,4 @@
-// Connector: what has become of attempts, told to whom it concerns.
+// Connector: tells the receivers of events what has become of attempts.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,8 @@ void Connector::run(Nanoseconds now) {
   expire(dialled_, now);
   expire(accepted_, now);
   prober_.run(now, joins_);
-  // What an event starts and fails at once waits for the next turn, so that this one ends.
+  // If an event starts an attempt that fails at once, this is told in the next turn, so that this
+  // turn ends.
   for (size_t left = finished_.size(); left > 0 && !finished_.empty(); --left) {
     Attempts told;
     told.splice(told.end(), finished_, finished_.begin());

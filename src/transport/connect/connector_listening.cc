@@ -32,7 +32,7 @@ std::vector<PlacedRail> Connector::find_rails() {
     for (size_t i = 0; listens && i < sockets->size(); ++i) {
       listens = listen_at({std::move((*sockets)[i]), index});
     }
-    if (!listens) {  // an address that cannot be used yet is told of again when it can
+    if (!listens) {  // the kernel tells of an address again when it can be used
       NEZHA_LOG(info, "rails", "%s: %s", rail.name.c_str(), listens.message().c_str());
       continue;
     }
@@ -50,7 +50,7 @@ void Connector::place_rail(int peer, int rail, std::string_view where) {
   auto& rails = rails_of(peer);
   if (!read(reader, &placed) || !reader.done() || static_cast<size_t>(rail) >= rails.size()) return;
   RailAddress& known = rails[static_cast<size_t>(rail)];
-  // Told again on every connection; where a rail is does not change while the job runs.
+  // The peer says this on every connection; a rail's address does not change while the job runs.
   if (known.is_missing() && known.transport == placed.transport) known = std::move(placed);
 }
 
@@ -83,7 +83,7 @@ void Connector::accept_at(Listener& listener) {
   }
 }
 
-// What is in its queue would wake the loop again and again.
+// The loop stops watching the listener, whose waiting connections would wake it again and again.
 void Connector::pause(Listener& listener, Nanoseconds until) {
   loop_.remove(listener.socket.fd.get(), &listener);
   listener.watched = false;

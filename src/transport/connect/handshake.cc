@@ -60,7 +60,7 @@ void Handshake::open_stream(Descriptor fd) {
 
 short Handshake::poll_events() const {
   if (state_ == State::connecting) return POLLOUT;
-  // While it is being opened only the stream knows what it waits for.
+  // While the stream is being opened, only the stream knows what it waits for.
   const bool writing = stream_->is_open() ? !is_written() : stream_->wants_write();
   return static_cast<short>(POLLIN | (writing ? POLLOUT : 0));
 }
@@ -73,7 +73,7 @@ void Handshake::fail(std::string reason) {
 void Handshake::fail_stream(int os_errno) {
   const bool stranger = !dialer_ && !stream_->is_open() && os_errno == EPROTO;
   if (stranger && stream_->is_peer_plain()) {
-    // One of ours, and it would not understand an answer in TLS.
+    // The dialer speaks our protocol without TLS, and would not understand an answer in TLS.
     stream_ = TcpStream::plain(Descriptor(stream_->release_fd()));
     // Closing with bytes unread would reset the connection, and with it the answer.
     std::array<std::byte, wire::kHelloBytes> rest;
@@ -90,7 +90,7 @@ void Handshake::fail_stream(int os_errno) {
   fail(stream_->explain(os_errno));
 }
 
-// A proof that was sent need not have been read: only its echo shows that.
+// The peer may not have read a proof that was sent: only a message of the test shows that it has.
 void Handshake::note_end() { turned_away_ = dialer_ && in_.empty() && !heard_; }
 
 void Handshake::refuse(wire::Refusal refusal) {
@@ -129,7 +129,7 @@ void Handshake::on_poll(short events, Nanoseconds now) {
   }
   if (events & POLLOUT) flush();
   if (state_ != State::failed && (events & (POLLIN | POLLHUP | POLLERR))) read(now);
-  // What waited for the stream to open.
+  // Sends the bytes that waited for the stream to open.
   if (state_ != State::failed && !out_.empty() && stream_->is_open()) flush();
 }
 
@@ -156,7 +156,8 @@ size_t Handshake::wanted() const {
   switch (state_) {
     case State::hello: return dialer_ ? wire::kChallengeBytes : wire::kHelloBytes;
     case State::proof: return wire::kProofBytes;
-    // One more than nothing: who speaks out of turn is found, and who has gone.
+    // At least one byte is read even if the test waits for none: this finds a peer that speaks out
+    // of turn, or has gone.
     case State::testing: return std::max<size_t>(test_->wanted(), 1);
     case State::tested: return dialer_ ? 0 : wire::kVerdictBytes;
     case State::requesting: return 1;
@@ -230,7 +231,7 @@ void Handshake::on_hello() {
   if (auto refusal = wire::check_hello(hello_, expected); refusal != wire::Refusal::none) {
     return refuse(refusal);
   }
-  // Somebody led the connection to another rail.
+  // Somebody led the connection to another rail than the one that it was dialled for.
   if (hello_.acceptor_rail != rail_) return refuse(wire::Refusal::rail_out_of_range);
   auto nonce = wire::random_nonce();
   if (!nonce) return fail(nonce.status().message());
@@ -317,7 +318,7 @@ void Handshake::follow_test() {
   if (test_->is_over()) {
     state_ = State::tested;
     latency_s_ = test_->latency_s();
-    // The dialer's waits for the other rails of the pair, which have deadlines.
+    // The dialer's handshake waits for the other rails of the pair, which have deadlines.
     if (dialer_) deadline_ = kNever;
   }
   flush();

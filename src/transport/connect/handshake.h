@@ -1,15 +1,16 @@
 // Handshake: one TCP connection on which two ranks prove themselves, test a rail and agree to use it.
-// What the test is, and whether this connection carries the frames afterwards, is the rail's transport's
-// affair (rail_test.h).
+// The rail's transport decides what the test is, and whether this connection carries the frames
+// afterwards (rail_test.h).
 //
 // Contract
-//   Owner    a Connector, or who accepts for one; one thread; the socket is non-blocking and
-//            driven by poll or epoll. A handshake that failed keeps its socket until it is closed, so
-//            that its owner can stop watching it first.
+//   Owner    a Connector, or an object that accepts for one; one thread; the socket is non-blocking
+//            and driven by poll or epoll. A handshake that failed keeps its socket until it is
+//            closed, so that its owner can stop watching the socket first.
 //   Trust    before the proof, an acceptor reads exactly one Hello (64 bytes) and believes nothing;
-//            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their ranges,
-//            or it is refused; so are those of a handshake. With TLS the handshake runs inside it, and
-//            what the acceptor reads before is bounded, too (modules/protection/tls_stream.h).
+//            it gives a stranger two seconds. Ranks, rails and lanes of a Hello are in their
+//            ranges, or it is refused; so are those of a handshake. With TLS the handshake runs
+//            inside it, and the bytes that the acceptor reads before are bounded, too
+//            (modules/protection/tls_stream.h).
 //   Test     begins when both sides have proved themselves; the dialer decides how long it may take.
 //   Request  a handshake of the epoch kRequestEpoch is over with the dialer's proof.
 //   Verdict  the dialer has seen all rails of the pair; it says which connections are used, and
@@ -33,7 +34,7 @@
 
 namespace nezha::transport {
 
-// What this rank is and expects; one for all handshakes of its owner, whom they refer to.
+// This rank's identity, and what it expects of a peer. All handshakes of an owner refer to one.
 struct HandshakeIdentity {
   int rank = 0;              // mine
   uint32_t world_size = 0;
@@ -42,7 +43,7 @@ struct HandshakeIdentity {
   std::vector<uint16_t> rail_counts = {};  // by rank
   uint16_t lanes = 1;                      // of every rail
   std::shared_ptr<const StreamKey> tls;         // null: not encrypted
-  const StreamProtection* integrity = nullptr;  // of the bytes behind the handshake; null: not
+  const StreamProtection* integrity = nullptr;  // of the bytes behind the handshake; null: none
   std::vector<std::byte> ticket = {};  // sent before everything else by whoever dials
   RailOpener* opener = nullptr;        // makes the tests; not null
 };
@@ -58,57 +59,59 @@ class Handshake {
     used,
     unused,           // verdict: not needed
     requesting,       // dialer of a request: until the acceptor, who has read the proof, ends it
-    requested,        // over: who asked has proved itself, and has been heard
+    requested,        // over: the dialer has proved itself, and its request has been heard
     failed,
   };
 
   // `me` outlives the handshake, or its proof where the connection was accepted.
-  // Dialling (peer, my rail, their rail, lane), for the `epoch`th time.
+  // A handshake that dials (peer, this rank's rail, the peer's rail, lane), for the `epoch`th time.
   Handshake(const HandshakeIdentity& me, Descriptor fd, int peer, int rail, int peer_rail, int lane,
            uint32_t epoch, Nanoseconds now, Nanoseconds deadline);
-  // Accepted on one of my rails.
+  // A handshake on a connection that was accepted on that rail of this rank.
   Handshake(const HandshakeIdentity& me, Descriptor fd, int rail, Nanoseconds now);
 
-  // What poll should watch.
+  // The events that poll should watch for.
   short poll_events() const;
   void on_poll(short events, Nanoseconds now);
   void on_time(Nanoseconds now);
-  // Dialer: ends as `tested` when the acceptor has proved itself, and proves nothing.
+  // Dialer: ends the handshake as `tested` when the acceptor has proved itself, without a proof of
+  // this rank.
   void ask_only() { ask_only_ = true; }
-  // Asks the rail while that is tested; true when it brought anything.
+  // Whether the test has to be polled. `poll` does so; true: the rail brought something.
   bool is_polled() const { return test_ != nullptr && state_ != State::failed && test_->is_polled(); }
   bool poll(Nanoseconds now);
-  // Dialer, state tested: keep this connection (one of `total` of the pair) or not.
+  // Dialer, state tested: says whether this connection is used, one of `total` of the pair.
   void decide(bool use, int total);
 
   State state() const { return state_; }
   bool is_dialer() const { return dialer_; }
   bool is_authenticated() const { return authenticated_; }
-  // Everything written has left, on the rail too.
+  // Whether everything that was written has left, on the rail, too.
   bool is_flushed() const { return is_written() && !is_polled(); }
   int peer() const { return peer_; }
   int rail() const { return rail_; }
   int peer_rail() const { return peer_rail_; }
   int lane() const { return lane_; }
   Path path() const { return {peer_, rail_, peer_rail_, lane_}; }
-  // An acceptor knows it once the dialer is authenticated.
+  // An acceptor knows the epoch once the dialer is authenticated.
   uint32_t epoch() const { return hello_.epoch; }
   int total() const { return total_; }
   double latency_s() const { return latency_s_; }
   const std::string& reason() const { return reason_; }
-  // Dialer: the connection was accepted, whatever came of it.
+  // Dialer: whether the connection was accepted, whatever followed.
   bool was_answered() const { return answered_; }
-  // Nothing has come from the other side yet that this side could understand.
+  // Whether nothing has come from the other side yet that this side could understand.
   bool is_unheard() const { return state_ == State::connecting || state_ == State::hello; }
   // Dialer, failed before an answer: the network's reason, 0 when there was silence.
   int dial_errno() const { return dial_errno_; }
-  // Dialer, failed: it was accepted, and closed before anything was answered to it, as a rank does with
-  // strangers that make room (strangers.h).
+  // Dialer, failed: whether the peer accepted the connection and closed it without an answer, as a
+  // rank does with strangers that make room (strangers.h).
   bool was_turned_away() const { return turned_away_; }
-  // Acceptor, failed: the dialer is not one of us.
+  // Acceptor, failed: whether this rank refused the dialer.
   bool has_refused() const { return refused_; }
   int fd() const { return stream_->fd(); }
-  // The handshake is over, and has neither a descriptor nor anything to flush any more.
+  // Gives the stream away when the handshake is over: the handshake then has no descriptor, and
+  // nothing to flush.
   std::unique_ptr<TcpStream> release_stream() { return std::move(stream_); }
   std::unique_ptr<RailTest> release_test() { return std::move(test_); }
   void close() {
@@ -116,7 +119,7 @@ class Handshake {
     test_.reset();
   }
   Nanoseconds deadline() const { return deadline_; }
-  // When it was dialled or accepted.
+  // When the connection was dialled or accepted.
   Nanoseconds since() const { return since_; }
 
  private:
@@ -134,7 +137,7 @@ class Handshake {
   void write(const std::byte* data, size_t size);
   void flush();
   void read(Nanoseconds now);
-  // How many more bytes the present state wants to see.
+  // The size of the message that the present state waits for; 0: it waits for none.
   size_t wanted() const;
   void complete(Nanoseconds now);
   void on_hello();
@@ -171,7 +174,7 @@ class Handshake {
   std::vector<std::byte> in_;
   std::unique_ptr<RailTest> test_;
   bool ask_only_ = false;
-  bool heard_ = false;  // something behind the handshake
+  bool heard_ = false;  // whether anything of the test has come
   double latency_s_ = 0;
 };
 

@@ -11,7 +11,7 @@ Result<Mesh> MeshBuilder::run(RailOpener& opener, const Home& home,
   progress::Loop::Lock lock(**loop);
   auto made = Wireup::create(request_, opener, **loop, home, *this, std::move(listeners));
   if (!made) return made.status();
-  // Go before their loop, whatever is thrown.
+  // The attempts are destroyed before their loop, whatever is thrown.
   const std::unique_ptr<Wireup> attempts = std::move(*made);
   wireup_ = attempts.get();
   (*loop)->set_client(this);
@@ -34,7 +34,7 @@ Result<Mesh> MeshBuilder::run(RailOpener& opener, const Home& home,
   return std::move(mesh_);
 }
 
-// On rails that need not reach everybody nobody waits for who cannot be reached.
+// Where rails need not reach everybody, nobody waits for a peer that no rail can reach.
 bool MeshBuilder::is_candidate(RailOpener& opener, int peer) const {
   return needed_ == Needed::everybody || !opener.candidates(request_, peer, 0).empty();
 }
@@ -53,7 +53,7 @@ void MeshBuilder::on_connect_done(const ConnectResult& result) {
   mesh_.left_out.insert(mesh_.left_out.end(), result.left_out.begin(), result.left_out.end());
   if (result.lost.is_ok()) return;
   lost_[result.peer] = result.lost;
-  // The job will fail: what is under way is waited for, so that the error names it.
+  // The job will fail. Attempts under way are waited for, so that the error names them, too.
   if (needed_ == Needed::everybody) wireup_->begin_no_more();
 }
 

@@ -1,8 +1,8 @@
 // MeshBuilder: all first connections of one rank on the rails of one transport, while the job forms.
 //
-// Contract: used once, by one thread; `run` returns when everybody was result, or when somebody who is
-// needed was not; at the latest about three probe timeouts after the last connection that was made
-// (wireup.h).
+// Contract: used once, by one thread; `run` returns when every attempt has ended, or when a peer
+// that is needed was not reached and no peer is being dialled any more; at the latest about three
+// probe timeouts after the last connection that was made (wireup.h).
 #pragma once
 
 #include <map>

@@ -9,7 +9,7 @@ struct Matching {
   const std::vector<RailPair>& working;
   std::vector<int> mine_of;  // by their rail; -1: free
 
-  // Gives `mine` a rail, moving others along if that is what it takes.
+  // Gives `mine` a rail of the other side, moving earlier pairs to other rails if necessary.
   bool augment(int mine, std::vector<bool>& visited) {
     for (const RailPair& pair : working) {
       const auto theirs = static_cast<size_t>(pair.theirs);

@@ -1,4 +1,4 @@
-// Which rail of one host goes with which rail of another, once it is known which pairs work.
+// Pairing: which rail of one rank goes with which rail of another, of the pairs that work.
 //
 // Contract: pure, any thread.
 #pragma once

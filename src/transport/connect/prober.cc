@@ -46,7 +46,7 @@ void Prober::ask(const Path& path, Nanoseconds patience) {
   Probe* const held = find(path);
   if (held == nullptr) return dial(path, patience);
   held->held_until = loop_.clock().now() + kHeldFor;
-  // A Hello that was answered is asked anew: the process may have stopped since.
+  // A Hello that was answered is sent again, on a new connection: the process may have stopped.
   const bool is_over = has_ended(held->descriptor()) ||
                        (held->handshake && held->handshake->state() == Handshake::State::tested);
   if (is_over) {
@@ -59,7 +59,7 @@ void Prober::ask(const Path& path, Nanoseconds patience) {
 void Prober::dial(const Path& path, Nanoseconds patience) {
   auto fd = opener_.dial(request_, path);
   if (!fd) {
-    // A path without a common address family is no path; it says nothing about the peer either.
+    // A missing common address family (`unsupported`) says nothing about the peer either.
     const Status& why = fd.status();
     const bool is_want = why.code() == Code::exhausted || why.code() == Code::unsupported;
     answers_.emplace_back(path, is_want ? Probed::untried : probed_of(why.os_errno));
@@ -122,7 +122,7 @@ void Prober::advance_hello(Probe& probe, uint32_t epoll_events) {
   watch(probe, static_cast<uint32_t>(handshake.poll_events()));
 }
 
-// From here on its kernel is asked.
+// From here on the peer's kernel is asked.
 void Prober::accept(Probe& probe) {
   ask_kernel(probe.fd.get());
   probe.accepted = true;

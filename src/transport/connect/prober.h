@@ -1,12 +1,12 @@
-// Prober: asks whether the host of a peer answers, and where connections end unheard, whether the peer's
-// process does.
+// Prober: asks whether a peer's host answers, and where connections end unheard, whether the peer's
+// process answers.
 //
 // Contract: owned by a Connector, progress lock held; no call blocks, and answers come from `run` alone.
 //
-// A path that is asked about again and again is asked over one connection. It takes one place in the
-// queue of the peer's listener, which is all that a peer that stands still can have of it, and the peer's
-// kernel answers on it whether or not that queue is full: by TCP's keep-alive, each second (RFC 9293
-// 3.8.4). A connection without questions is closed after kHeldFor.
+// Repeated questions about a path are asked over one connection. It takes one place in the queue of
+// the peer's listener, and no more even if the peer stands still. The peer's kernel answers on it
+// whether or not that queue is full: by TCP's keep-alive, each second (RFC 9293 3.8.4). A
+// connection without questions is closed after kHeldFor.
 //
 //   refusal    nobody listens there
 //   host       somebody accepted, or the kernel has answered within kAnsweredWithin
@@ -33,22 +33,22 @@ bool is_own_want(int os_errno);
 
 class Prober {
  public:
-  // All of them outlive it.
+  // The arguments outlive the prober.
   Prober(const MeshRequest& request, const HandshakeIdentity& identity, RailOpener& opener,
          progress::Loop& loop)
       : request_(request), identity_(identity), opener_(opener), loop_(loop) {}
   ~Prober() { stop(); }
 
-  // One question; it has an answer within `patience`.
+  // Asks one question, which has an answer within `patience`.
   void ask(const Path& path, Nanoseconds patience);
   void run(Nanoseconds now, JoinEvents& events);
   Nanoseconds next_wakeup() const;
-  // No answer comes any more. Needs no memory.
+  // Ends all probes: no answer comes any more. Needs no memory.
   void stop();
 
  private:
   static constexpr Nanoseconds kHeldFor = 1 * kSecond;
-  // Two keep-alives, of which one may be lost.
+  // Time for two keep-alives, one of which may be lost.
   static constexpr Nanoseconds kAnsweredWithin = 2500 * kMillisecond;
 
   struct Probe final : progress::Pollable {
@@ -72,7 +72,7 @@ class Prober {
   void advance(Probe& probe, uint32_t epoll_events);
   void advance_hello(Probe& probe, uint32_t epoll_events);
   void accept(Probe& probe);
-  // The answer of a connection that is held.
+  // The answer for a path whose connection is held from an earlier question.
   Probed look(const Probe& probe) const;
   void answer(Probe& probe, Probed probed);
   void drop(Probe& probe);

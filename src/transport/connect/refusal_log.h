@@ -13,11 +13,11 @@ namespace nezha::transport {
 
 class RefusalLog {
  public:
-  // An accepted handshake ended; says so if it was a refusal. Its socket is still open.
+  // Logs the end of an accepted handshake if this rank refused it. Its socket is still open.
   void note(const Handshake& handshake, Nanoseconds now);
-  // The same for another `reason`.
+  // Logs the end of an accepted handshake, likewise, for a `reason` that it does not know.
   void note(const Handshake& handshake, const char* reason, Nanoseconds now);
-  // Why somebody was refused last; empty when nobody was.
+  // The reason of the latest refusal; empty when nobody was refused.
   const std::string& last_reason() const { return last_reason_; }
 
  private:

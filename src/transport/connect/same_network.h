@@ -1,6 +1,6 @@
-// Whether the addresses of two rails are in one network, by the wider of their prefixes' lengths.
+// Whether the addresses of two rails are in one network, by the longer of their prefixes.
 //
-// Contract: pure; any thread. What is no address is in no network.
+// Contract: pure; any thread. A text that is no address is in no network.
 #pragma once
 
 #include <string>

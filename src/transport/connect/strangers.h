@@ -1,10 +1,10 @@
 // The one rule for accepted connections that have not proved themselves: how many a rank holds, and which
 // of them makes room for the next, and when. Connector keeps it.
 //
-// Contract: plain functions, any thread. The oldest goes, because an honest one is through in a few
-// round trips: whoever has been there for longest is least likely to be one. Everybody has
-// kStrangersStay for that: until the oldest has had it nobody is accepted, and who comes waits in the
-// system's queue.
+// Contract: plain functions, any thread. The oldest stranger goes, because a rank of the job proves
+// itself in a few round trips: the stranger that came first is least likely to be one. Each has
+// kStrangersStay for its proof: until the oldest has had that time nobody is accepted, and new
+// connections wait in the system's queue.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace nezha::transport {
 
 inline constexpr size_t kStrangersMax = 64;
 inline constexpr Nanoseconds kStrangersStay = 20 * kMillisecond;
-// Who was turned away dials again after this: long enough for the strangers of that moment to make room
-// themselves.
+// A dialer that was turned away dials again after this: long enough for the strangers of that
+// moment to make room themselves.
 inline constexpr Nanoseconds kRedialPause = 2 * kStrangersStay;
-// For the log, of who made room.
+// The reason that the log gives for a stranger that made room.
 inline constexpr const char* kCrowdedOut = "it had not proved itself when too many others came";
 
-// Those, and a place for every connection that may come from the ranks that dial this one, or on demand
-// ask it to dial: each of them is a stranger for a moment.
+// The most strangers that this rank holds: kStrangersMax, and one for every connection from ranks
+// that dial this one, or on demand ask it to dial: each of these begins as a stranger.
 inline size_t strangers_max(const MeshRequest& request) {
   const auto me = static_cast<size_t>(request.rank);
   size_t expected = 0;
@@ -33,7 +33,8 @@ inline size_t strangers_max(const MeshRequest& request) {
   return kStrangersMax + expected * static_cast<size_t>(request.streams_per_rail);
 }
 
-// Who of `accepted`, oldest first, makes room when there are `max` strangers; its end when nobody has to.
+// The stranger of `accepted` (oldest first) that makes room when there are `max` strangers; the end
+// of `accepted` when none has to.
 template <typename List, typename IsStranger>
 typename List::iterator oldest_in_the_way(List& accepted, size_t max, IsStranger is_stranger) {
   const auto count = std::count_if(accepted.begin(), accepted.end(), is_stranger);

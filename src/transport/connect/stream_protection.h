@@ -1,8 +1,8 @@
 // StreamProtection: streams on which nobody between two ranks can change a byte (the option integrity),
-// or read one either (tls). What makes them is the module protection (base/module.h, modules/protection).
+// or read one either (tls). The module protection makes them (base/module.h, modules/protection).
 //
-// Contract: one object a process, which lives as long as the process; immutable, any thread. What a
-// stream does: tcp_stream.h. Errors: see each.
+// Contract: one object a process, which lives as long as the process; immutable, any thread.
+// Streams: see tcp_stream.h. Errors: see each function.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ class StreamProtection {
                                                           bool dialer) const = 0;
 };
 
-// `unsupported`, and what to install, where this installation is without it.
+// The module's object. `unsupported`, with what to install, where this installation is without it.
 Result<const StreamProtection*> stream_protection();
 
 }  // namespace nezha::transport

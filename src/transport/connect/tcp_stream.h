@@ -3,11 +3,11 @@
 //
 // Contract
 //   Owner    one Handshake, then one TcpWire; one thread. Owns the socket, which is non-blocking.
-//   Sending  what was taken is gone: its memory is free. A stream of records may hold some of it back
-//            (`unsent_bytes`, bounded) until the socket is writable and `push` is called.
-//   Reading  what the network gives is all that epoll knows of: a stream of records may hold bytes that
-//            are not there any more (`has_buffered_input`).
-//   Errors   errno; `explain` makes a sentence of it. None heals.
+//   Sending  the memory of bytes that were taken is free. A stream of records may hold some of them
+//            back (`unsent_bytes`, bounded) until the socket is writable and `push` is called.
+//   Reading  epoll knows only of bytes that are in the kernel: a stream of records may hold others,
+//            which have left the kernel already (`has_buffered_input`).
+//   Errors   errno; `explain` makes a sentence of it. A stream does not recover from an error.
 #pragma once
 
 #include <sys/types.h>
@@ -30,30 +30,31 @@ class TcpStream {
     buffer,  // only what has left the kernel already
   };
 
-  // As they are.
+  // A stream that carries the bytes as they are.
   static std::unique_ptr<TcpStream> plain(Descriptor fd);
   virtual ~TcpStream() = default;
 
-  // How many bytes were taken, of one at least; -1 and errno, EAGAIN when the network takes none now.
+  // Sends at least one byte. Returns how many were taken; -1 and errno, EAGAIN when the network
+  // takes none now.
   virtual ssize_t send(const iovec* pieces, size_t count) = 0;
-  // How many bytes came; 0 at the end of the connection; -1 and errno, EAGAIN when there are none now.
-  // After EAGAIN, and after fewer bytes than asked for, nothing is buffered.
+  // Returns how many bytes came; 0 at the end of the connection; -1 and errno, EAGAIN when none are
+  // there. After EAGAIN, and after fewer bytes than asked for, nothing is buffered.
   virtual ssize_t receive(const iovec* pieces, size_t count, Source source) = 0;
   virtual bool has_buffered_input() const { return false; }
-  // Hands the network what was held back; false and errno (EAGAIN) when not all of it has gone.
+  // Hands the network the bytes that were held back; false and errno (EAGAIN) when some remain.
   virtual bool push() { return true; }
   size_t unsent_bytes() const { return unsent_; }
   bool wants_write() const { return unsent_ > 0; }
 
-  // The stream can carry bytes: there is nothing left to negotiate.
+  // Whether the stream can carry bytes: there is nothing left to negotiate.
   virtual bool is_open() const { return true; }
   bool has_records() const { return has_records_; }
-  // The other side speaks our protocol, and does not encrypt as we do.
+  // Whether the other side speaks our protocol, and does not encrypt as this side does.
   virtual bool is_peer_plain() const { return false; }
-  // From now on much will be moved: buffers may be large, and reading may run ahead.
+  // From now on the stream carries much data: buffers may be large, and reading may run ahead.
   virtual void begin_bulk() {}
   virtual std::string explain(int os_errno) const;
-  // Bytes have come since the last call of this, though none were given.
+  // Whether bytes have come since the last call of this function, even if `receive` gave none.
   bool take_arrival() { return std::exchange(arrived_, false); }
 
   int fd() const { return fd_.get(); }

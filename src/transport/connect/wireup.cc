@@ -62,7 +62,7 @@ void Wireup::run(Nanoseconds now) {
       ++it;
       continue;
     }
-    due_ |= attempt.dials;  // it makes room for another
+    due_ |= attempt.dials;  // its end makes room for another attempt
     ended.emplace_back(peer, std::move(attempt));
     it = attempts_.erase(it);
   }
@@ -76,7 +76,8 @@ Nanoseconds Wireup::next_wakeup() const {
   return soonest;
 }
 
-// What is tried has deadlines of its own; the other rank's doing has not.
+// Paths that are tried have deadlines of their own. An attempt that waits for the other rank has
+// none, so it gets one here.
 Nanoseconds Wireup::deadline_of(const Attempt& attempt) const {
   const bool waits = attempt.phase == Attempt::Phase::deciding ||
                      attempt.phase == Attempt::Phase::expecting;
@@ -116,7 +117,7 @@ void Wireup::on_dial_failed(const Path& path, DialOutcome outcome, const std::st
   attempt->answered |= outcome == DialOutcome::failed;
   attempt->silent |= outcome == DialOutcome::unanswered;
   attempt->refused |= outcome == DialOutcome::refused;
-  // It was to be used, and broke at the last moment.
+  // The connection was to be used, and broke at the last moment.
   if (attempt->phase == Attempt::Phase::deciding) --attempt->expected;
   attempt->failures.push_back(request().rail_of(request().rank, path.rail).name + " to " +
                               request().rail_of(path.peer, path.peer_rail).address + ": " + reason);
@@ -124,7 +125,7 @@ void Wireup::on_dial_failed(const Path& path, DialOutcome outcome, const std::st
 
 void Wireup::on_tested(const Path& path) {
   Attempt* const attempt = take_tried(path);
-  if (attempt == nullptr) return;  // given up, and with it this rank's start
+  if (attempt == nullptr) return;  // the attempt was given up, and with it this rank's start
   attempt->working.push_back(path);
   attempt->answered = true;
   moved_at_ = clock_.now();
@@ -220,12 +221,12 @@ void Wireup::advance(int peer, Attempt& attempt, Nanoseconds now) {
   decide(attempt);
 }
 
-// It asks until one request is heard, and then waits to be dialled.
+// The attempt asks until one request is heard, and then waits to be dialled.
 void Wireup::advance_request(int peer, Attempt& attempt) {
   if (attempt.phase != Attempt::Phase::trying) return;
   while (attempt.tried.empty() && ++attempt.round < kRounds) try_candidates(peer, attempt);
   if (!attempt.tried.empty()) return;
-  // Who has dialled meanwhile need not be asked.
+  // A peer that has dialled meanwhile need not be asked.
   if (attempt.expected >= 0) attempt.phase = Attempt::Phase::expecting;
   attempt.expected = std::max(attempt.expected, 0);
 }
@@ -256,7 +257,7 @@ ConnectResult Wireup::outcome_of(int peer, const Attempt& attempt) const {
   }
   std::string text = "rank " + std::to_string(peer) + " did not connect to it";
   if (attempt.phase == Attempt::Phase::expecting) {
-    // Perhaps it tried.
+    // The peer may have tried.
     const std::string& reason = connector_->last_refusal();
     if (!reason.empty()) text += " (somebody was refused: " + reason + ")";
   } else {
@@ -270,7 +271,7 @@ ConnectResult Wireup::outcome_of(int peer, const Attempt& attempt) const {
 
 std::vector<std::string> Wireup::left_out(int peer, const Attempt& attempt) const {
   std::vector<std::string> sentences;
-  if (!attempt.in_use.empty()) return sentences;  // that was told when the others were made
+  if (!attempt.in_use.empty()) return sentences;  // told when the connections in use were made
   for (size_t mine = 0; mine < rails_of(request().rank); ++mine) {
     const auto is_mine = [&](RailPair rails) { return rails.mine == static_cast<int>(mine); };
     if (std::any_of(attempt.chosen.begin(), attempt.chosen.end(), is_mine)) continue;

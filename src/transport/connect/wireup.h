@@ -1,13 +1,13 @@
 // Wireup: how two ranks that have no connection yet, or fewer than they could have, get them: which
-// pairs of their rails are tried, and which of those that work are used. The connections themselves are
-// the Connector's, which dials, too, what was lost.
+// pairs of their rails are tried, and which of those that work are used. The Connector makes the
+// connections themselves, and dials lost ones again.
 //
-// Contract: see transport::ConnectionManager; progress lock held. Of two ranks the lower one dials.
-// The other one waits for that; where the job connects on demand it asks for that first, on one rail
-// after the other. An attempt ends within about three probe timeouts after the last connection of any
-// attempt that was found to work, whatever the network, a firewall or a stranger does. At most
-// kAttemptsAtOnce peers are dialled at a time: a host on which many ranks start would otherwise have
-// all their connections to test in the time that one of them has.
+// Contract: see transport::ConnectionManager; progress lock held. The lower of two ranks dials. The
+// other one waits to be dialled; where the job connects on demand it first asks for that, on all
+// candidates of a round at once. An attempt ends within about three probe timeouts after the last
+// connection of any attempt that was found to work, whatever the network, a firewall or a stranger
+// does. At most kAttemptsAtOnce peers are dialled at a time: a host on which many ranks start would
+// otherwise have all their connections to test in the time that one of them has.
 #pragma once
 
 #include <map>
@@ -24,8 +24,8 @@ namespace nezha::transport {
 
 class Wireup final : public ConnectionManager, private JoinEvents, private Chooser {
  public:
-  // Works on `loop`, while the job forms not yet the connections' own. `exhausted` when it cannot watch
-  // the listeners.
+  // Works on `loop`, which is not the connections' own (`home`) while the job forms. `exhausted`
+  // when it cannot watch the listeners.
   static Result<std::unique_ptr<Wireup>> create(const MeshRequest& request, RailOpener& opener,
                                                   progress::Loop& loop, const Home& home,
                                                   JoinEvents& events,
@@ -45,9 +45,9 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
   Nanoseconds next_wakeup() const override;
   void stop() override;
 
-  // No attempt is begun any more.
+  // Forgets the attempts that wait to dial.
   void begin_no_more();
-  // This rank has dialled peers and does not know yet what comes of it.
+  // Whether this rank has dialled peers and does not know the outcome yet.
   bool is_dialling() const { return under_way() > 0; }
   // Ends all attempts, each as if its time was over.
   void give_up();
@@ -62,19 +62,19 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
     bool dials = false;
     Phase phase = Phase::waiting;
     int round = 0;
-    std::vector<RailPair> in_use;   // from before
+    std::vector<RailPair> in_use;   // already connected when the attempt began
     std::vector<Path> tried;        // dialled or asked, and without an outcome
     std::vector<Path> working;      // dialled, tested
     std::vector<RailPair> chosen;
     std::vector<std::string> failures;
     Status unusable;                // what keeps a connection that works from being used
-    bool starved = false;           // some were for want of a descriptor
-    bool answered = false;          // somebody did
-    bool silent = false;            // some got no answer
-    bool refused = false;           // a host did
+    bool starved = false;           // some dial failed because this host lacks something
+    bool answered = false;          // somebody answered
+    bool silent = false;            // some dial got no answer
+    bool refused = false;           // a host answered that nobody listens
     int expected = -1;              // how many connections the dialer keeps
     int kept = 0;
-    Nanoseconds since = 0;          // when it began to wait for the other rank
+    Nanoseconds since = 0;          // when the attempt began to wait for the other rank
 
     bool is_over() const { return expected >= 0 && kept >= expected; }
   };
@@ -97,9 +97,9 @@ class Wireup final : public ConnectionManager, private JoinEvents, private Choos
   void on_request_heard(const Path& path) override;
 
   Attempt* find(int peer);
-  // The attempt that waits for an outcome of this; it waits no more. Null: none does.
+  // Removes `path` from the attempt that waits for its outcome, and returns that. Null: none does.
   Attempt* take_tried(const Path& path);
-  // Of peers that this rank dials.
+  // How many peers this rank is dialling.
   size_t under_way() const;
   void begin(int peer, Attempt& attempt, Nanoseconds now);
   void try_candidates(int peer, Attempt& attempt);

@@ -1,5 +1,5 @@
 // ShmOpener: rails whose connections between ranks of one host pass through memory that the two share.
-// Everything else about them (dialling, the first test, other hosts) is the opener's beneath.
+// The opener beneath does everything else for them (dialling, the first test, other hosts).
 //
 // Contract: see transport/connect/rail_test.h; outlives all handshakes that know it, and is outlived
 // by the opener beneath. `begin` before the first of them.
@@ -15,7 +15,7 @@ namespace nezha::transport {
 class ShmOpener final : public RailOpener {
  public:
   explicit ShmOpener(RailOpener& beneath) : beneath_(beneath) {}
-  // Who the ranks are, and whether memory is to be shared.
+  // Takes from `request` with which ranks memory is to be shared, if at all.
   void begin(const MeshRequest& request);
 
   std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) override {
@@ -34,7 +34,7 @@ class ShmOpener final : public RailOpener {
     return beneath_.devices(request);
   }
   bool ends_unheard() const override { return beneath_.ends_unheard(); }
-  // Ranks that memory was to be shared with, and some connection with them has none; ascending.
+  // Ranks with which memory was to be shared, and with which some connection has none; ascending.
   std::vector<int> apart() const;
 
  private:

@@ -2,12 +2,13 @@
 //
 // Contract
 //   Owner    one thread, or the progress lock, at each end; the segment outlives both.
-//   Order    bytes before the tail that a reader saw are there; room that a writer saw is not read any
-//            more. An index and the sign of sleep are written and read in one total order (seq_cst):
-//            either who goes to sleep sees the news, or who brings it sees the sleeper.
-//   Trust    each end keeps its own index in its own memory. The other's is believed only if it lies
-//            where it can: no copy leaves the ring, whatever the peer writes. False from `look`: it did
-//            not, and the connection must end.
+//   Order    bytes before the tail that a reader saw are there; room that a writer saw is not read
+//            any more. An index and the sign of sleep are written and read in one total order
+//            (seq_cst): either the end that goes to sleep sees the new index, or the end that moves
+//            the index sees the sleeper.
+//   Trust    each end keeps its own index in its own memory. The other's is believed only if it
+//            lies where it can: no copy leaves the ring, whatever the peer writes. `look` returns
+//            false if it does not lie there, and the connection must end.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ class ShmWriter {
  public:
   explicit ShmWriter(const ShmRing& ring) : ring_(ring) {}
 
-  // Sees what was read meanwhile.
+  // Looks how much the reader has read.
   bool look() {
     const uint64_t head = ring_.indices->head.load(std::memory_order_seq_cst);
     if (tail_ - head > tail_ - head_) return false;
@@ -35,10 +36,10 @@ class ShmWriter {
     return true;
   }
   size_t room() const { return ShmSegment::kRingBytes - unread(); }
-  // As of the last look.
+  // Bytes that the reader had not read at the last look.
   size_t unread() const { return static_cast<size_t>(tail_ - head_); }
 
-  // At most `room` bytes.
+  // Puts bytes into the ring, at most `room`.
   void put(const void* data, size_t size) {
     const size_t at = tail_ & kShmRingMask;
     const size_t first = std::min(size, ShmSegment::kRingBytes - at);
@@ -46,14 +47,14 @@ class ShmWriter {
     if (first < size) copy_bytes(ring_.bytes, static_cast<const std::byte*>(data) + first, size - first);
     tail_ += size;
   }
-  // Shows them; true when the reader is to be woken.
+  // Shows the reader the bytes that were put; true when the reader is to be woken.
   bool publish() {
     ring_.indices->tail.store(tail_, std::memory_order_seq_cst);
     return take(ring_.indices->reader_sleeps);
   }
-  // Before a sleep in which room is waited for; the news counts from the next `look` on.
+  // Called before a sleep: asks the reader to wake this end when it reads. A `look` must follow.
   void wait() { ring_.indices->writer_waits.store(1, std::memory_order_seq_cst); }
-  // What was not read is of no use to anybody.
+  // Tells the reader not to read the bytes that are left in the ring.
   void abandon() { ring_.indices->abandoned.store(1, std::memory_order_release); }
 
   static bool take(std::atomic<uint32_t>& sign) {
@@ -70,19 +71,19 @@ class ShmReader {
  public:
   explicit ShmReader(const ShmRing& ring) : ring_(ring) {}
 
-  // Sees what was written meanwhile.
+  // Looks how much the writer has written.
   bool look() {
     const uint64_t tail = ring_.indices->tail.load(std::memory_order_seq_cst);
     if (tail - tail_ > head_ + ShmSegment::kRingBytes - tail_) return false;
     tail_ = tail;
     return true;
   }
-  // As of the last look.
+  // Bytes that were there to be read at the last look.
   size_t available() const { return static_cast<size_t>(tail_ - head_); }
-  // Something may have been written since the last look.
+  // Whether something may have been written since the last look.
   bool has_news() const { return ring_.indices->tail.load(std::memory_order_relaxed) != tail_; }
 
-  // At most what is available; `to` null: dropped.
+  // Reads bytes, at most `available`; with `to` null they are dropped.
   void get(void* to, size_t size) {
     const size_t at = head_ & kShmRingMask;
     const size_t first = std::min(size, ShmSegment::kRingBytes - at);
@@ -97,7 +98,7 @@ class ShmReader {
     ring_.indices->head.store(head_, std::memory_order_seq_cst);
     return ShmWriter::take(ring_.indices->writer_waits);
   }
-  // Before a sleep; the news counts from the next `look` on.
+  // Called before a sleep: asks the writer to wake this end when it writes. A `look` must follow.
   void sleep() { ring_.indices->reader_sleeps.store(1, std::memory_order_seq_cst); }
   void wake() { ring_.indices->reader_sleeps.store(0, std::memory_order_relaxed); }
   bool is_abandoned() const { return ring_.indices->abandoned.load(std::memory_order_acquire) != 0; }

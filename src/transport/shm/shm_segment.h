@@ -3,8 +3,8 @@
 // Contract
 //   Owner    one ShmWire, before that the ShmTest that made it.
 //   Size     kSegmentBytes of sealed memory (base/sealed_memory.h).
-//   Trust    the peer can write everything in it at any time. Who reads an index checks it (shm_ring.h);
-//            what is read is copied before it is looked at.
+//   Trust    the peer can write everything in it at any time. Every index that is read is checked
+//            (shm_ring.h); bytes that are read are copied before they are looked at.
 //   Errors   those of sealed memory.
 #pragma once
 
@@ -22,14 +22,14 @@ namespace nezha::transport {
 // Positions are bytes since the beginning of the connection; they only grow.
 struct ShmIndices {
   alignas(64) std::atomic<uint64_t> tail;           // written up to here: the writer's
-  std::atomic<uint32_t> abandoned;                  // the writer's: what was not read is not to be read
+  std::atomic<uint32_t> abandoned;                  // the writer's: unread bytes are not to be read
   std::atomic<uint32_t> writer_waits;               // for room: ring when there is some
   alignas(64) std::atomic<uint64_t> head;           // read up to here: the reader's
   std::atomic<uint32_t> reader_sleeps;              // ring when something was written
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
-// One direction.
+// One direction of a segment.
 struct ShmRing {
   ShmIndices* indices = nullptr;
   std::byte* bytes = nullptr;  // kRingBytes
@@ -39,12 +39,12 @@ class ShmSegment {
  public:
   static constexpr size_t kRingBytes = 512 * 1024;  // a power of two
 
-  // `memory` is what the peer is to be given.
+  // Makes the memory; `memory` becomes the descriptor that the peer is to be given.
   static Result<std::unique_ptr<ShmSegment>> create(Descriptor* memory);
-  // Of the peer's.
+  // Maps the memory that the peer made.
   static Result<std::unique_ptr<ShmSegment>> adopt(const Descriptor& memory);
 
-  // 0: what its maker writes, 1: what its maker reads.
+  // Ring 0 is the one that the maker of the segment writes, ring 1 the one that the maker reads.
   ShmRing ring(int index) const;
 
  private:

@@ -40,7 +40,7 @@ Result<Descriptor> make_socket() {
   return made;
 }
 
-// The user of the process that connected, or that listens; the system does not tell: none.
+// The user of the process that connected, or that listens; none: the system does not tell.
 std::optional<uid_t> user_at(const Descriptor& socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -116,9 +116,9 @@ bool take(const Descriptor& socket, std::span<std::byte> bytes, Descriptor* memo
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
-  message.msg_controllen = CMSG_LEN(sizeof(int));  // of more the system keeps none for us
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // for one; the system drops further descriptors
   const ssize_t got = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  // What came with it is ours to close, whatever else is wrong.
+  // A descriptor that came with the message is ours to close, whatever else is wrong.
   const cmsghdr* const header = got >= 0 ? CMSG_FIRSTHDR(&message) : nullptr;
   if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
       header->cmsg_len != CMSG_LEN(sizeof(int))) {

@@ -1,7 +1,7 @@
-// The Unix sockets over which memory is passed: in the abstract namespace, which belongs to the network
-// namespace, so that who reaches it is on this host, and nothing of it is in a file system. Their names
-// are in /proc/net/unix, for everybody to connect to: processes of users other than this one and root are
-// not heard, and cost a place in the queue until they are found there.
+// The Unix sockets over which memory is passed: in the abstract namespace, which belongs to the
+// network namespace, so that only processes of this host reach them, and nothing of them is in a
+// file system. Their names are in /proc/net/unix, so everybody can connect: processes of users
+// other than this one and root are not heard, but take a place in the queue until they are found.
 //
 // Contract: plain functions over descriptors, any thread; none blocks. Sockets are non-blocking and close
 // on exec. Errors: the system's reason, `unsupported` or `exhausted`.
@@ -19,14 +19,14 @@ namespace nezha::transport {
 using ShmName = std::array<std::byte, 16>;  // random: nobody can be there before
 
 Result<Descriptor> listen_on(const ShmName& name);
-// `unsupported` where another user listens.
+// Connects; `unsupported` where another user listens.
 Result<Descriptor> connect_to(const ShmName& name);
-// The next of this user or root that has connected; none: nobody has.
+// The next connection of a process of this user or of root; none: nobody has connected.
 Descriptor accept_at(const Descriptor& listener);
 
-// `bytes` at once, and a copy of `memory` with them.
+// Sends `bytes` in one message, and a copy of the descriptor `memory` with them.
 Status pass(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& memory);
-// What is there of such a message: false when it is not of that size, or there is no descriptor with it.
+// Receives such a message, without waiting; false when it is not of that size or has no descriptor.
 bool take(const Descriptor& socket, std::span<std::byte> bytes, Descriptor* memory);
 
 }  // namespace nezha::transport

@@ -117,7 +117,7 @@ Status ShmTest::make(const ShmName& name) {
   return Status::ok();
 }
 
-// Acceptor: the memory is under way. Dialer: it has arrived.
+// An answer tells the acceptor that the memory is under way, and the dialer that it has arrived.
 void ShmTest::on_answer(std::span<const std::byte> bytes, Bytes& out) {
   if (!says_yes(bytes)) return give_up("the peer cannot (its log says why)", Reason::the_peers);
   if (dialer_) {

@@ -1,14 +1,15 @@
 // ShmTest: two ranks of one host that have proved themselves and tested their connection find out whether
 // they can talk through memory instead.
 //
-// Contract: see transport/connect/rail_test.h. Runs behind the test of the connection itself, on which it
-// falls back: that it comes to nothing is no failure, unless shared memory is required. The dialer then
-// says why; the side that cannot logs its reason.
+// Contract: see transport/connect/rail_test.h. Runs after the test of the connection itself. Where
+// memory cannot be shared, the connection itself is used; the test fails only if shared memory is
+// required. The dialer then says why; the side that cannot logs its reason.
 //   Order    the acceptor listens on a Unix socket of a random name and says it (Offer). The dialer
-//            makes the memory, connects there, sends the token and the memory, and says so (Answer). The
-//            acceptor takes them and says so (Answer). The socket stays: bell, and sign of life.
+//            makes the memory, connects there, sends the token and the memory, and says so
+//            (Answer). The acceptor takes them and says so (Answer). The socket stays open: each
+//            side wakes the other through it, and its end shows that the peer has ended.
 //   Trust    name and token are covered by the job's secret and by both nonces of this connection.
-//            Whoever else finds the Unix socket is not heard.
+//            Nobody else who finds the Unix socket is heard.
 #pragma once
 
 #include <memory>
@@ -30,11 +31,11 @@ class ShmTest final : public RailTest {
   void take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
   const char* late() const override;
 
-  // When it is over: without a segment the connection itself is to be used.
+  // Called when the test is over. Without a segment the connection itself is to be used.
   ShmChannel release_channel() { return std::move(channel_); }
 
  private:
-  // Both of one length, so that nothing has to be said about that.
+  // Each kind of message has a fixed length, so that no length has to be sent.
   static constexpr size_t kOfferBytes = 64;  // magic, whether it can, name, MAC
   static constexpr size_t kAnswerBytes = 8;  // magic, whether it could
 
@@ -48,12 +49,12 @@ class ShmTest final : public RailTest {
   Status adopt();
   void answer(bool can, Bytes& out) const;
   enum class Reason : uint8_t { our_own, the_peers };
-  // Without shared memory, and why. What is the peer's own reason its log says.
+  // Ends the test without shared memory, because of `why`. The peer logs its own reasons itself.
   void give_up(const std::string& why, Reason reason);
 
   const std::unique_ptr<RailTest> beneath_;
   const bool required_;
-  // Proved's own may go before the test does.
+  // Copies, because the originals in Proved may end before the test does.
   const wire::Secret secret_;
   const wire::Hello hello_;
   const wire::Nonce acceptor_nonce_;

@@ -71,7 +71,7 @@ void ShmWire::show() {
   if (std::exchange(unshown_, 0) > 0 && writer_.publish()) ring();
 }
 
-// A full socket rings already, and of a closed one the loop tells.
+// A send may fail: a full socket wakes the peer already, and the loop tells of a closed one.
 void ShmWire::ring() {
   const std::byte bell{};
   ++send_calls_;
@@ -156,7 +156,7 @@ void ShmWire::on_ready(uint32_t) {
 
 bool ShmWire::poll() {
   if (std::exchange(asleep_, false)) reader_.wake();
-  // What it had written and not taken back is still to be read.
+  // Bytes that the peer wrote before it ended are still read, unless it abandoned them.
   const bool abandoned = reader_.is_abandoned();
   bool any = !abandoned && receive();
   if (is_open() && blocked_) any |= look_for_room();
@@ -182,7 +182,7 @@ progress::Polled::Sleep ShmWire::may_sleep() {
   asleep_ = true;
   reader_.sleep();
   if (blocked_) writer_.wait();
-  // Signs first, then a last look: what comes now rings.
+  // The signs are set before the last look: the peer rings for everything that comes after them.
   const bool valid = reader_.look() && writer_.look();
   const bool has_room = blocked_ && writer_.room() >= kWorthwhile;
   return valid && reader_.available() == 0 && !has_room ? Sleep::until_woken : Sleep::no;

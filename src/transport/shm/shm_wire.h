@@ -1,11 +1,11 @@
 // ShmWire: frames through memory that two ranks of one host share, one ring for each direction.
 //
-// Contract: see transport/wire.h. Owns the segment and the Unix socket between the two processes. In a
-// ring frames stand one behind the other, as in a TCP stream. Who is about to sleep says so in the ring;
-// the other then rings, which is a byte on the socket, for what the sleeper waits for: bytes to read, or
-// room to write. The end of the socket is the end of the peer, and is seen when what it had written
-// before has been read. What a peer may write where (its own index, the bytes) is checked or copied
-// before use: shm_ring.h.
+// Contract: see transport/wire.h. Owns the segment and the Unix socket between the two processes.
+// In a ring frames stand one behind the other, as in a TCP stream. An end that is about to sleep
+// says so in the ring; the other end then sends a byte on the socket when there is what the sleeper
+// waits for: bytes to read, or room to write. When the socket has ended the peer has; this counts
+// only after the bytes that the peer wrote before have been read. Everything that the peer can
+// write (its own index, the bytes) is checked or copied before use: shm_ring.h.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@
 
 namespace nezha::transport {
 
-// What two ranks have agreed on to talk through.
+// The socket and the memory through which two ranks have agreed to talk.
 struct ShmChannel {
   Descriptor socket;  // non-blocking
   std::unique_ptr<ShmSegment> segment;
@@ -56,12 +56,12 @@ class ShmWire final : public StreamWire, private progress::Pollable, private pro
   Sleep may_sleep() override;
   bool is_open() const { return channel_.segment != nullptr; }
 
-  // How much of the pieces went into the ring.
+  // Returns how many bytes of the pieces went into the ring.
   size_t put(const iovec* pieces, size_t count);
   void push_rest();
   void show();
   void ring();
-  // True when anything came.
+  // Returns whether anything came.
   bool receive();
   size_t read_piece();
   // Draws the consequences of what was read; false when the connection has ended.
@@ -75,7 +75,7 @@ class ShmWire final : public StreamWire, private progress::Pollable, private pro
   ShmChannel channel_;  // without a segment: closed
   ShmWriter writer_;
   ShmReader reader_;
-  bool peer_ended_ = false;  // its socket has
+  bool peer_ended_ = false;  // the peer's end of the socket is closed
   bool asleep_ = false;      // the sign in the ring is ours
 
   // Sending.

@@ -8,7 +8,7 @@ namespace nezha::transport {
 namespace {
 
 constexpr size_t kPortsBytes = 2 * sizeof(uint16_t);
-// The other address has its ports, its prefix length, and then its text.
+// The second address follows the first ports: its own ports, its prefix length, and then its text.
 constexpr size_t kOtherTextAt = 2 * kPortsBytes + 1;
 
 TcpPorts ports_at(const std::string& blob, size_t at) {
@@ -16,7 +16,7 @@ TcpPorts ports_at(const std::string& blob, size_t at) {
   return {wire::load_le<uint16_t>(bytes), wire::load_le<uint16_t>(bytes + sizeof(uint16_t))};
 }
 
-// Nothing where the blob has none, or no address of the other family.
+// The second place in the rail's blob; nothing where the blob has none of the other address family.
 std::optional<TcpPlace> other_place_of(const RailAddress& rail) {
   if (rail.blob.size() <= kOtherTextAt) return std::nullopt;
   TcpPlace other{rail.blob.substr(kOtherTextAt), static_cast<uint8_t>(rail.blob[kOtherTextAt - 1]),

@@ -1,7 +1,7 @@
 // TcpPorts, TcpPlace: what a TCP rail publishes of itself (RailAddress::blob): where its listeners are,
 // at the rail's address and, where its device has one of the other family, at that one.
 //
-// Contract: plain values; pure; any thread. Who publishes nonsense listens nowhere: port 0.
+// Contract: plain values; pure; any thread. A blob of a wrong size means port 0: nobody listens.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,9 @@ struct TcpPlace {
   TcpPorts ports;
 };
 
-// At the rail's address alone.
+// The blob of a rail that listens at its own address alone.
 std::string encode(const TcpPorts& ports);
-// The first is the rail's address; one or two.
+// The blob of a rail that listens at one or two places, the first of them at its own address.
 std::string encode(const std::vector<TcpPlace>& places);
 TcpPorts ports_of(const RailAddress& rail);
 std::vector<TcpPlace> places_of(const RailAddress& rail);

@@ -11,7 +11,7 @@
 namespace nezha::transport {
 namespace {
 
-// On both ports, or on none.
+// Listens on both ports of a place, or on none.
 Status listen_at(TcpPlace& place, const std::string& name, uint16_t port_low, uint16_t port_high,
                  std::vector<Descriptor>& sockets) {
   auto device = listen_on({place.address, name}, port_low, port_high, &place.ports.device);

@@ -1,7 +1,7 @@
 // TcpOpener: how rails of TCP are dialled, tested and used (transport/connect/rail_test.h). The
 // connection on which two ranks proved themselves is the one that carries the frames.
 //
-// Contract: has no state; any thread, what takes a loop with its progress lock held.
+// Contract: has no state; any thread. Calls that take a loop need its progress lock.
 #pragma once
 
 #include "transport/connect/rail_test.h"
@@ -11,9 +11,10 @@ namespace nezha::transport {
 
 class TcpOpener final : public RailOpener {
  public:
-  // First rails of one network, and of one device between ranks of this host; then those of others.
+  // Round 0: rails in one network, and between ranks of this host of one device. Round 1: rails in
+  // different networks.
   std::vector<RailPair> candidates(const MeshRequest& request, int peer, int round) override;
-  // Through the rail's own device to another host, through loopback to a rank of this one.
+  // Dials through the rail's own device to another host, through loopback to a rank of this host.
   Result<Descriptor> dial(const MeshRequest& request, const Path& path) override;
   Result<std::vector<Descriptor>> listen(const MeshRequest& request, RailAddress& rail) override;
   Result<std::unique_ptr<RailTest>> test(const Proved& proved) override;
@@ -25,8 +26,8 @@ class TcpOpener final : public RailOpener {
 TcpOpener& tcp_opener();
 
 // Listens at each address of a rail (tcp_address.h), twice: other hosts come through the rail's own
-// device, ranks of this host through loopback. Fills in the ports. Where it cannot at the second one,
-// there is the first alone.
+// device, ranks of this host through loopback. Fills in the ports. Where it cannot listen at the
+// second address, the rail has the first alone.
 Result<std::vector<Descriptor>> listen_at(RailAddress& rail, uint16_t port_low, uint16_t port_high);
 
 }  // namespace nezha::transport

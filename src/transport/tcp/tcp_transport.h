@@ -1,9 +1,9 @@
 // TcpTransport: rails that are Ethernet devices, one or several TCP connections each.
 //
-// Contract: see transport/transport.h. Of every two ranks the lower one dials. Candidates are first
-// the pairs of devices in one subnet (or the same device, for ranks of one host), then, for rails
-// left over on both sides, every other pair; what works is found by trying (handshake.h), never by
-// name or order.
+// Contract: see transport/transport.h. The lower of two ranks dials. Candidates are first the pairs
+// of devices in one subnet (for ranks of one host each device with itself), then, for rails left
+// over on both sides, the pairs in different subnets. Which pairs work is found by trying
+// (handshake.h), never by name or order.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ class TcpTransport final : public Transport {
 
  private:
   RailOpener& opener_;
-  // Two of each rail, except for the time when a connector has them.
+  // Two for each address of a rail; empty while a connector has them.
   std::vector<RailListener> listeners_;
 };
 

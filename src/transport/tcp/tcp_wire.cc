@@ -78,7 +78,7 @@ size_t TcpWire::send(std::span<WorkRequest* const> frames) {
   return taken;
 }
 
-// What the stream has taken and the kernel has not.
+// Hands the kernel the bytes that the stream holds back; true when all of them have gone.
 bool TcpWire::push_stream() {
   if (stream_->push()) return true;
   if (errno == EAGAIN) want_writable(true);
@@ -124,7 +124,7 @@ void TcpWire::receive() {
   frames_in_turn_ = 0;
   while (stream_ != nullptr) {
     const bool more = total < kReceiveBytesPerTurn && frames_in_turn_ < kFramesPerTurn;
-    // What has left the kernel would not wake us again.
+    // Bytes that have left the kernel would not wake the loop again.
     if (!more && !stream_->has_buffered_input()) break;
     std::array<iovec, 2> vectors;
     size_t count = 0;
@@ -174,7 +174,7 @@ void TcpWire::want_bytes() {
   if (arrival_ != nullptr && arrival_->length - payload_done_ >= kLongPayload) {
     wanted = std::min(arrival_->length - payload_done_, kLowWaterMax);
   }
-  // More than what is to come would never be reached; a little less costs one wake-up more.
+  // A mark above the bytes to come would never be reached; one a little below costs a wake-up more.
   if (low_water_ <= wanted && wanted < 2 * low_water_) return;
   tune(stream_->fd(), SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(wanted));
   low_water_ = wanted;
@@ -198,7 +198,7 @@ bool TcpWire::consume_buffer() {
     arrival_ = events_->on_header(header);
     if (arrival_ == nullptr) return false;
   }
-  // What is left is the beginning of a header or a trailer (or nothing): move it to the front.
+  // The bytes that are left, if any, begin a header or a trailer: move them to the front.
   const size_t left = buffer_end_ - buffer_begin_;
   if (buffer_begin_ > 0 && left > 0) {
     std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, left);
@@ -218,12 +218,13 @@ void TcpWire::take_payload() {
   buffer_begin_ += take;
 }
 
-// While a long payload arrives the kernel wakes us only when much of it is there: what it holds counts.
 Nanoseconds TcpWire::host_heard_at() {
   const Nanoseconds ago = stream_ == nullptr ? kNever : since_kernel_answered(stream_->fd());
   return ago == kNever ? heard_at() : std::max(heard_at(), loop_.clock().now() - ago);
 }
 
+// While a long payload arrives, the kernel wakes the loop only when much of it is there: bytes that
+// the kernel holds count as heard.
 Nanoseconds TcpWire::heard_at() {
   int unread = 0;
   if (stream_ != nullptr && low_water_ > 1 && ioctl(stream_->fd(), FIONREAD, &unread) == 0 &&

@@ -47,8 +47,8 @@ class TcpWire final : public StreamWire, private progress::Pollable {
   static constexpr size_t kReadAheadBehindPayload = 2 * 1024;
   static constexpr size_t kLongPayload = 32 * 1024;
   static constexpr size_t kLowWaterMax = 256 * 1024;
-  // A backstop only: the kernel ends a connection whose peer takes nothing for its deadline and this. It
-  // does so also where the peer's host answers, so it must not be what ends a pause.
+  // The last resort: the kernel ends a connection whose peer takes nothing for the deadline and
+  // this time. It does so even where the peer's host answers, so it must not end a mere pause.
   static constexpr Nanoseconds kBeyondDeadline = 15 * kSecond;
   // Fairness: from one wire a turn of the loop reads no more once it has this much. Frames count because
   // a short one costs as much time as a long one.
@@ -62,9 +62,9 @@ class TcpWire final : public StreamWire, private progress::Pollable {
   size_t took(std::span<WorkRequest* const> frames, size_t bytes);
   void want_writable(bool wanted);
   void receive();
-  // How many bytes were asked for; `direct`: of these, into the destination.
+  // Returns how many bytes the next read asks for; `direct`: of these, into the destination.
   size_t aim(std::array<iovec, 2>& vectors, size_t* count, size_t* direct);
-  // Lets the kernel wake us only when a long payload is there as a whole.
+  // Lets the kernel wake the loop only for the rest of a long payload, or for kLowWaterMax of it.
   void want_bytes();
   // Works through what is in the buffer; false when the connection has ended.
   bool consume_buffer();

@@ -215,17 +215,35 @@ NEZHA_API nezha_code nezha_all_to_all_v(nezha_comm_t comm, const void* in,
                                         const nezha_op_options* options, nezha_work_t* work);
 
 #define NEZHA_ANY_SOURCE (-1)
+#define NEZHA_ANY_TAG 0xFFFFFFFFu
 
 /* One message to one rank, outside the order of the collectives. Messages with the same tag between
  * two ranks are received in the order in which they were sent; both sides name the same count and
- * dtype. A send may complete before the message is received (short messages) or only then. */
+ * dtype. A send may complete before the message is received (short messages) or only then. A tag is
+ * anything below NEZHA_ANY_TAG. */
 NEZHA_API nezha_code nezha_send(nezha_comm_t comm, const void* buffer, uint64_t count,
                                 nezha_dtype dtype, int destination, uint32_t tag,
                                 const nezha_op_options* options, nezha_work_t* work);
-/* `source` may be NEZHA_ANY_SOURCE; nezha_work_source says who it was. */
+/* `source` may be NEZHA_ANY_SOURCE and `tag` NEZHA_ANY_TAG: the first message that arrived is received;
+ * nezha_work_source and nezha_work_tag say which it was. */
 NEZHA_API nezha_code nezha_recv(nezha_comm_t comm, void* buffer, uint64_t count, nezha_dtype dtype,
                                 int source, uint32_t tag, const nezha_op_options* options,
                                 nezha_work_t* work);
+
+/* What a message says of itself before it is received. */
+typedef struct nezha_message {
+  size_t struct_size;
+  int source;
+  uint32_t tag;
+  uint64_t count;
+  nezha_dtype dtype;
+} nezha_message;
+#define NEZHA_MESSAGE_INIT {sizeof(nezha_message), NEZHA_ANY_SOURCE, NEZHA_ANY_TAG, 0, NEZHA_UINT8}
+/* *found = 1 when a message waits that nezha_recv would take with this source and tag, either of which
+ * may be ANY; `message` then has what that receive must name. Never waits, and receives nothing: when
+ * several threads receive, another one may take the message first. */
+NEZHA_API nezha_code nezha_probe(nezha_comm_t comm, int source, uint32_t tag, int* found,
+                                 nezha_message* message);
 
 /* Returns when every rank has entered. */
 NEZHA_API nezha_code nezha_barrier(nezha_comm_t comm, const nezha_op_options* options,
@@ -244,6 +262,8 @@ NEZHA_API nezha_code nezha_group_cancel(nezha_comm_t comm);
 
 /* The rank whose message a completed nezha_recv took; -1 for any other operation. */
 NEZHA_API nezha_code nezha_work_source(nezha_work_t work, int* source);
+/* The tag of that message; 0 for any other operation. */
+NEZHA_API nezha_code nezha_work_tag(nezha_work_t work, uint32_t* tag);
 /* *done = 1 when complete; the operation's own outcome is the return value then. */
 NEZHA_API nezha_code nezha_test(nezha_work_t work, int* done);
 /* timeout_s <= 0: the operation's deadline. A wait that times out leaves the operation running, and the

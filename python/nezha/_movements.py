@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional, Sequence, overload
 
 from . import _native
 from ._arrays import new_like, shape_of
@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
     from ._literals import Array, Moving, New
     from ._native import Work
+
+
+class Message(NamedTuple):
+    """A message that waits for its recv."""
+
+    source: int
+    tag: int
+    count: int   # elements as the library counts them: a complex number is two
+    nbytes: int
 
 
 class Movements:
@@ -195,28 +204,38 @@ class Movements:
              async_op: bool = False) -> Any:
         """Sends x to rank `destination`, which calls recv with as many elements of the same dtype.
 
-        tag: 0 to 2**32 - 1; messages of one tag between two ranks arrive in the order of sending.
+        tag: 0 to 2**32 - 2; messages of one tag between two ranks arrive in the order of sending.
         Messages stand outside the order of the collectives. A send may return before the message is
         received. Returns None, or a Work.
         """
         return self._native.send(x, destination, tag, timeout, async_op)
 
     @overload
-    def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *,
+    def recv(self, x: Array, source: Optional[int] = ..., tag: Optional[int] = ..., *,
              async_op: Literal[False] = ..., timeout: Optional[float] = ...) -> Array: ...
     @overload
-    def recv(self, x: Array, source: Optional[int] = ..., tag: int = ..., *, async_op: Literal[True],
-             timeout: Optional[float] = ...) -> Work[Array]: ...
+    def recv(self, x: Array, source: Optional[int] = ..., tag: Optional[int] = ..., *,
+             async_op: Literal[True], timeout: Optional[float] = ...) -> Work[Array]: ...
     @overload
-    def recv(self, x: Any, source: Optional[int] = ..., tag: int = ..., *, async_op: bool,
+    def recv(self, x: Any, source: Optional[int] = ..., tag: Optional[int] = ..., *, async_op: bool,
              timeout: Optional[float] = ...) -> Any: ...
-    def recv(self, x: Any, source: Optional[int] = None, tag: int = 0, *,
+    def recv(self, x: Any, source: Optional[int] = None, tag: Optional[int] = 0, *,
              timeout: Optional[float] = None, async_op: bool = False) -> Any:
         """Receives a message of rank `source` (None: of any rank) into x. Returns x, or a Work.
 
-        Work.source says whose message it was, when it is complete.
+        tag: of the message; None: of any tag. Work.source and Work.tag say whose message it was, when
+        it is complete, and probe() before.
         """
         return self._native.recv(x, source, tag, timeout, async_op)
+
+    def probe(self, source: Optional[int] = None, tag: Optional[int] = None) -> Optional[Message]:
+        """What recv(x, source, tag) would take at once: (source, tag, count, nbytes); None: nothing yet.
+
+        Never waits. The message stays: recv takes it, from the source and with the tag that it has, into
+        an array of nbytes bytes. Another thread that receives may be quicker.
+        """
+        found = self._native.probe(source, tag)
+        return None if found is None else Message(*found)
 
     def sendrecv(self, x: Any, destination: int, out: Array, source: Optional[int] = None, tag: int = 0,
                  *, timeout: Optional[float] = None) -> Array:

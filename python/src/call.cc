@@ -83,9 +83,17 @@ void check_same_dtype(const Buffer& x, const Buffer& out) {
 
 uint32_t to_tag(Given given) {
   const auto tag = converted<int64_t>(given, "tag", "an int");
-  if (tag >= 0 && tag <= UINT32_MAX) return static_cast<uint32_t>(tag);
+  if (tag >= 0 && tag < NEZHA_ANY_TAG) return static_cast<uint32_t>(tag);
   raise(NEZHA_INVALID_ARGUMENT, "tag " + std::to_string(tag) + ": it must be 0 to " +
-                                    std::to_string(UINT32_MAX));
+                                    std::to_string(NEZHA_ANY_TAG - 1));
+}
+
+int to_source(Given given) {
+  const auto source = converted<std::optional<int>>(given, "source", "an int, a rank, or None");
+  if (source && *source < 0) {
+    raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
+  }
+  return source.value_or(NEZHA_ANY_SOURCE);
 }
 
 Lengths in_units(const Counts& counts, const Buffer& buffer) {

@@ -43,8 +43,10 @@ inline int to_rank(Given given, const char* name) {
 inline std::optional<double> to_timeout(Given given) {
   return converted<std::optional<double>>(given, "timeout", "a number of seconds, or None");
 }
-// 0 to 2**32 - 1.
+// 0 to 2**32 - 2.
 uint32_t to_tag(Given given);
+// None: NEZHA_ANY_SOURCE.
+int to_source(Given given);
 nezha_op to_op(Given given);
 // The library's operator that does `op` on x: on bools sums and maxima are "or", products and minima
 // "and"; complex numbers have only the linear ones. Raises where `op` is not defined for x.

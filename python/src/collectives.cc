@@ -288,19 +288,32 @@ nb::object Communicator::send(Given x, Given given_destination, Given given_tag,
 nb::object Communicator::recv(Given x, Given given_source, Given given_tag, Given timeout,
                               Given async_op) {
   CallOptions options(timeout, nb::none(), async_op);
-  const auto source = converted<std::optional<int>>(given_source, "source", "an int, a rank, or None");
-  if (source && *source < 0) {
-    raise(NEZHA_INVALID_ARGUMENT, "source is negative: pass a rank, or None for any");
-  }
-  const uint32_t tag = to_tag(given_tag);
+  const int source = to_source(given_source);
+  const uint32_t tag = given_tag.is_none() ? NEZHA_ANY_TAG : to_tag(given_tag);
   auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::write, "x", Elements::any);
   operation->result = nb::borrow(x);
   return run(operation, options, [&](nezha_comm_t comm, nezha_work_t* work) {
     return nezha_recv(comm, buffer.data(), buffer.amount(), buffer.dtype(),
-                      source.value_or(NEZHA_ANY_SOURCE), tag, &options, work);
+                      source, tag, &options, work);
   });
+}
+
+nb::object Communicator::probe(Given given_source, Given given_tag) {
+  const int source = to_source(given_source);
+  const uint32_t tag = given_tag.is_none() ? NEZHA_ANY_TAG : to_tag(given_tag);
+  Handle::Lease lease(handle_);
+  nezha_message message = NEZHA_MESSAGE_INIT;
+  int found = 0;
+  const nezha_code code = [&] {
+    nb::gil_scoped_release released;
+    return nezha_probe(lease.raw(), source, tag, &found, &message);
+  }();
+  check(code);
+  if (found == 0) return nb::none();
+  return nb::make_tuple(message.source, message.tag, message.count,
+                        message.count * nezha_dtype_size(message.dtype));
 }
 
 // ---------------------------------------------------------------------------------- groups

@@ -183,6 +183,7 @@ void bind_communicator(nb::module_& module) {
            "async_op"_a.none())
       .def("recv", &C::recv, "x"_a.none(), "source"_a.none(), "tag"_a.none(), "timeout"_a.none(),
            "async_op"_a.none())
+      .def("probe", &C::probe, "source"_a.none(), "tag"_a.none())
       .def("group_begin", &C::group_begin)
       .def("group_end", &C::group_end, "timeout"_a.none(), "async_op"_a.none())
       .def("group_cancel", &C::group_cancel)

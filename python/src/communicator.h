@@ -61,6 +61,8 @@ class Communicator {
   nanobind::object barrier(Given timeout, Given async_op);
   nanobind::object send(Given x, Given destination, Given tag, Given timeout, Given async_op);
   nanobind::object recv(Given x, Given source, Given tag, Given timeout, Given async_op);
+  // None, or (source, tag, count, bytes).
+  nanobind::object probe(Given source, Given tag);
 
   void group_begin();
   // The Work of all operations since group_begin; without `async_op`, a finished one.

@@ -100,7 +100,10 @@ void Operation::complete(std::unique_ptr<Failure> failure) {
   if (!done_) {
     done_ = true;
     failure_ = std::move(failure);
-    if (work_ != nullptr) nezha_work_source(work_, &source_);
+    if (work_ != nullptr) {
+      nezha_work_source(work_, &source_);
+      nezha_work_tag(work_, &tag_);
+    }
   }
   let_go();
 }

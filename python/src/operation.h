@@ -53,6 +53,7 @@ class Operation {
   bool wait_quietly(double timeout_s);
   // The rank whose message a completed receive took; -1 otherwise.
   int source() const { return source_; }
+  uint32_t tag() const { return tag_; }
   bool has_failed() const { return failure_ != nullptr; }
   // Raises if the operation failed. Only when it has completed.
   void outcome() const;
@@ -72,6 +73,7 @@ class Operation {
   int waiters_ = 0;
   bool done_ = false;
   int source_ = -1;
+  uint32_t tag_ = 0;
   const char* name_;
   std::unique_ptr<Failure> failure_;  // null: none
 };

@@ -65,6 +65,7 @@ void bind_work(nb::module_& module) {
            "it is still running after `timeout` seconds; it continues then.")
       .def_prop_ro("source", &Work::source,
                    "The rank whose message a completed recv took; -1 otherwise.")
+      .def_prop_ro("tag", &Work::tag, "The tag of that message; 0 otherwise.")
       .def("abort", &Work::abort,
            "Fails the operation and its communicator, on every rank, with Aborted.")
       .def("__await__", [](nb::handle self) {

@@ -24,6 +24,7 @@ class Work {
   nanobind::object wait(std::optional<double> timeout_s);
   void abort() { operation_->abort(); }
   int source() const { return operation_->source(); }
+  uint32_t tag() const { return operation_->tag(); }
   // Such as <nezha.Work all_reduce, running>.
   std::string describe();
 

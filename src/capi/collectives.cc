@@ -1,9 +1,15 @@
 // nezha.h: the collectives and the messages.
 #include "capi/handles.h"
 
+using nezha::Code;
 using nezha::Dtype;
+using nezha::error;
 using nezha::ReduceOp;
+using nezha::Status;
+using nezha::capi::check;
+using nezha::capi::guarded;
 using nezha::capi::operation;
+using nezha::capi::read_sized;
 using nezha::context::CallOptions;
 using nezha::context::Communicator;
 using nezha::engine::Work;
@@ -131,6 +137,26 @@ nezha_code nezha_recv(nezha_comm_t comm, void* buffer, uint64_t count, nezha_dty
                       nezha_work_t* work) {
   return operation(comm, options, work, [&](Communicator& to, const CallOptions& call, Work* handle) {
     return to.receive(buffer, count, to_dtype(dtype), source, tag, call, handle);
+  });
+}
+
+nezha_code nezha_probe(nezha_comm_t comm, int source, uint32_t tag, int* found, nezha_message* message) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(comm));
+    if (found == nullptr || message == nullptr) {
+      return error(Code::invalid_argument, "nezha_probe needs pointers for both results");
+    }
+    nezha_message answer = NEZHA_MESSAGE_INIT;
+    NEZHA_RETURN_IF_ERROR(read_sized(message, &answer));
+    auto waiting = comm->communicator->probe(source, tag);
+    if (!waiting) return waiting.status();
+    *found = waiting->has_value() ? 1 : 0;
+    if (!waiting->has_value()) return Status::ok();
+    const nezha::engine::WaitingMessage& there = **waiting;
+    answer = {answer.struct_size, there.source, there.op.plan, there.op.count,
+              static_cast<nezha_dtype>(there.op.dtype)};
+    std::memcpy(message, &answer, std::min(answer.struct_size, sizeof(answer)));
+    return Status::ok();
   });
 }
 

@@ -9,6 +9,27 @@ using nezha::capi::check;
 using nezha::capi::guarded;
 using nezha::capi::is_from_before_fork;
 
+namespace {
+
+// What is known of the message that a complete receive took.
+template <class T, class Read>
+nezha_code of_message(nezha_work_t work, const char* call, T* out, Read read) {
+  return guarded([&]() -> Status {
+    NEZHA_RETURN_IF_ERROR(check(work));
+    if (out == nullptr) {
+      return error(Code::invalid_argument, "%s needs a pointer for the result", call);
+    }
+    if (!work->is_done()) {
+      return error(Code::invalid_argument, "%s: the receive is not complete, so its message is unknown; "
+                   "wait for it first", call);
+    }
+    *out = read(work->work);
+    return Status::ok();
+  });
+}
+
+}  // namespace
+
 extern "C" {
 
 nezha_code nezha_group_begin(nezha_comm_t comm) {
@@ -39,17 +60,14 @@ nezha_code nezha_group_cancel(nezha_comm_t comm) {
 }
 
 nezha_code nezha_work_source(nezha_work_t work, int* source) {
-  return guarded([&]() -> Status {
-    NEZHA_RETURN_IF_ERROR(check(work));
-    if (source == nullptr) {
-      return error(Code::invalid_argument, "nezha_work_source needs a pointer for the result");
-    }
-    if (!work->is_done()) {
-      return error(Code::invalid_argument, "the receive is not complete, so its source is unknown; wait "
-                   "for it first");
-    }
-    *source = work->work.source;
-    return Status::ok();
+  return of_message(work, "nezha_work_source", source, [](const nezha::engine::Work& done) {
+    return done.source;
+  });
+}
+
+nezha_code nezha_work_tag(nezha_work_t work, uint32_t* tag) {
+  return of_message(work, "nezha_work_tag", tag, [](const nezha::engine::Work& done) {
+    return done.tag;
   });
 }
 

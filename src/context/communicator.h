@@ -78,11 +78,14 @@ class Communicator {
                       engine::Work* work);
   Status barrier(const CallOptions& options, engine::Work* work);
 
-  // These carry one message, outside the order of the collectives. `source` -1: from any rank.
+  // These carry one message, outside the order of the collectives. A receive's `source` may be
+  // engine::kAnySource, and its `tag` engine::kAnyTag.
   Status send(const void* buffer, uint64_t count, Dtype dtype, int destination, uint32_t tag,
               const CallOptions& options, engine::Work* work);
   Status receive(void* buffer, uint64_t count, Dtype dtype, int source, uint32_t tag,
                  const CallOptions& options, engine::Work* work);
+  // One look, without sleeping, for a message that such a receive would take.
+  Result<std::optional<engine::WaitingMessage>> probe(int source, uint32_t tag);
 
   // The operations that this thread calls between group_begin and group_end start together. With
   // `batch`, group_end returns at once; without, it blocks. group_cancel forgets the calls. If an

@@ -36,4 +36,17 @@ Status Communicator::receive(void* buffer, uint64_t count, Dtype dtype, int sour
   return issue(request, options, work);
 }
 
+Result<std::optional<engine::WaitingMessage>> Communicator::probe(int source, uint32_t tag) {
+  if (source != engine::kAnySource) {
+    NEZHA_RETURN_IF_ERROR(check_rank("probe", "source", source, world_size_));
+  }
+  engine::MessageRequest request;
+  request.is_send = false;
+  request.peer = source;
+  request.tag = tag;
+  progress::Loop::Lock lock(context_->loop());
+  lock.drive_once();
+  return context_->groups().probe(*group_, request);
+}
+
 }  // namespace nezha::context

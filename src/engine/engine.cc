@@ -191,6 +191,10 @@ Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
   return Status::ok();
 }
 
+Result<std::optional<WaitingMessage>> Engine::probe(Group& group, const MessageRequest& request) {
+  return group.mailbox->probe(request);
+}
+
 bool Engine::run(Nanoseconds now) {
   if (now >= failures_.next_deadline()) failures_.check_deadlines(now);
   supervisor_.run(now);

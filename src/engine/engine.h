@@ -69,6 +69,7 @@ class Engine final : public GroupCalls,
   void destroy_group(Group& group) noexcept override;
   Status submit(Group& group, const OpRequest& request, Work& work) override;
   Status submit_message(Group& group, const MessageRequest& request, Work& work) override;
+  Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request) override;
   Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
                        ShrinkCall& call) override;
   void fail(Group& group, const Status& why, bool tell) override { failures_.fail(group, why, tell); }

@@ -45,6 +45,10 @@ Status Mailbox::check(const MessageRequest& request) const {
     return error(Code::invalid_argument, "rank %d: %s between the rank and itself (communicator "
                  "%" PRIu64 "); copy the buffer instead", group_.rank, what, group_.comm);
   }
+  if (request.is_send && request.tag == kAnyTag) {
+    return error(Code::invalid_argument, "rank %d: send with the tag %u, which means any tag and is for "
+                 "receives only", group_.rank, kAnyTag);
+  }
   const uint64_t size = dtype_size(request.dtype);
   const uint64_t chunks_max = std::numeric_limits<uint32_t>::max();
   if (request.count > std::numeric_limits<uint64_t>::max() / size ||
@@ -92,22 +96,41 @@ Status Mailbox::start_send(const MessageRequest& request, Work& work) {
   return outbox_.start(request, work);
 }
 
+int Mailbox::global_of(int peer) const {
+  return peer == kAnySource ? kAnySource : group_.members[static_cast<size_t>(peer)].global_rank;
+}
+
+std::optional<uint32_t> Mailbox::next_message(int source, uint32_t tag) {
+  for (;;) {
+    const auto index = matcher_.find_message(source, tag);
+    if (!index || member_of(messages_[*index].source) >= 0) return index;
+    matcher_.take_message(source, tag);
+    forget_offer(*index);
+  }
+}
+
+Result<std::optional<WaitingMessage>> Mailbox::probe(const MessageRequest& request) {
+  if (!group_.failed.is_ok()) return group_.failed;
+  NEZHA_RETURN_IF_ERROR(check(request));
+  const int source = global_of(request.peer);
+  if (const auto index = next_message(source, request.tag)) {
+    const Message& message = messages_[*index];
+    return std::optional(WaitingMessage{member_of(message.source), message.op});
+  }
+  NEZHA_RETURN_IF_ERROR(check_presence(source, op_of(request)));
+  return std::optional<WaitingMessage>();
+}
+
 Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
   Receive receive;
-  receive.source = request.peer == kAnySource
-                       ? kAnySource
-                       : group_.members[static_cast<size_t>(request.peer)].global_rank;
+  receive.source = global_of(request.peer);
   receive.data = static_cast<std::byte*>(request.buffer);
   receive.op = op_of(request);
   receive.deadline = request.deadline;
   receive.work = &work;
   receive.stands = request.stands;
-  while (const auto index = matcher_.take_message(receive.source, request.tag)) {
-    if (member_of(messages_[*index].source) < 0) {
-      // A rank that is no member sent the message before this rank knew the members.
-      forget_offer(*index);
-      continue;
-    }
+  if (const auto index = next_message(receive.source, request.tag)) {
+    matcher_.take_message(receive.source, request.tag);
     ++pending_;
     join(*index, receive);
     return Status::ok();

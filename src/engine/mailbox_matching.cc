@@ -91,6 +91,7 @@ void Mailbox::finish_receive(uint32_t index) {
   Message& message = messages_[index];
   Work* const work = message.receive.work;
   work->source = member_of(message.source);
+  work->tag = message.op.plan;
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);

@@ -1,22 +1,35 @@
 #include "engine/matcher.h"
 
+#include <initializer_list>
+
 namespace nezha::engine {
 
-std::optional<uint32_t> Matcher::take_message(int source, uint32_t tag) {
-  Key key{};
-  if (source == kAnySource) {
-    const auto found = first(arrivals_, kAnySource, tag);
-    if (found == arrivals_.end()) return std::nullopt;
-    key = {tag, found->second.source, found->first.order};
-  } else {
+Matcher::Arrivals::const_iterator Matcher::first_arrival(int source, uint32_t tag) const {
+  if (tag != kAnyTag) {
+    if (source == kAnySource) return first(arrivals_, kAnySource, tag);
     const auto found = first(messages_, source, tag);
-    if (found == messages_.end()) return std::nullopt;
-    key = found->first;
+    if (found == messages_.end()) return arrivals_.end();
+    return arrivals_.find({tag, kAnySource, found->first.order});
   }
-  const auto message = messages_.find(key);
-  const uint32_t taken = message->second;
-  messages_.erase(message);
-  arrivals_.erase({tag, kAnySource, key.order});
+  auto oldest = arrivals_.end();
+  for (auto each = arrivals_.begin(); each != arrivals_.end(); ++each) {
+    if (source != kAnySource && each->second.source != source) continue;
+    if (oldest == arrivals_.end() || each->first.order < oldest->first.order) oldest = each;
+  }
+  return oldest;
+}
+
+std::optional<uint32_t> Matcher::find_message(int source, uint32_t tag) const {
+  const auto found = first_arrival(source, tag);
+  return found == arrivals_.end() ? std::nullopt : std::optional(found->second.message);
+}
+
+std::optional<uint32_t> Matcher::take_message(int source, uint32_t tag) {
+  const auto found = first_arrival(source, tag);
+  if (found == arrivals_.end()) return std::nullopt;
+  const uint32_t taken = found->second.message;
+  messages_.erase({found->first.tag, found->second.source, found->first.order});
+  arrivals_.erase(found);
   return taken;
 }
 
@@ -26,11 +39,11 @@ void Matcher::add_receive(const Receive& receive) {
 }
 
 std::optional<Receive> Matcher::take_receive(int source, uint32_t tag) {
-  auto found = first(receives_, source, tag);
-  const auto any = first(receives_, kAnySource, tag);
-  if (found == receives_.end() ||
-      (any != receives_.end() && any->first.order < found->first.order)) {
-    found = any;
+  auto found = receives_.end();
+  for (const auto& each : {first(receives_, source, tag), first(receives_, kAnySource, tag),
+                           first(receives_, source, kAnyTag), first(receives_, kAnySource, kAnyTag)}) {
+    if (each == receives_.end()) continue;
+    if (found == receives_.end() || each->first.order < found->first.order) found = each;
   }
   if (found == receives_.end()) return std::nullopt;
   const Receive taken = found->second;

@@ -5,6 +5,7 @@
 //   Order    messages are added in the order in which their source sent them. A receive takes the
 //            first message of its source (of any source: the first that was added) with its tag; a
 //            message goes to the receive that was posted first among those that would take it.
+//   Cost     logarithmic in what waits; a receive of any tag looks at all messages that wait.
 //   Errors   throws std::bad_alloc, and nothing has changed then.
 #pragma once
 
@@ -15,12 +16,11 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "engine/message.h"
 #include "engine/work.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
-
-inline constexpr int kAnySource = -1;
 
 // A receive that was posted: where the message goes and what it must be.
 struct Receive {
@@ -37,7 +37,9 @@ class Matcher {
   explicit Matcher(std::pmr::memory_resource* memory)
       : receives_(memory), messages_(memory), arrivals_(memory) {}
 
-  // Removes and returns the message, as given to `add_message`, that a new receive takes.
+  // The message, as given to `add_message`, that a new receive would take.
+  std::optional<uint32_t> find_message(int source, uint32_t tag) const;
+  // Removes and returns that message.
   std::optional<uint32_t> take_message(int source, uint32_t tag);
   // The receive waits, because no message for it is there.
   void add_receive(const Receive& receive);
@@ -64,6 +66,8 @@ class Matcher {
     int source;
     uint32_t message;
   };
+  using Arrivals = std::pmr::map<Key, Arrival>;
+  Arrivals::const_iterator first_arrival(int source, uint32_t tag) const;
   template <class Map>
   static auto first(Map& map, int source, uint32_t tag) {
     const auto found = map.lower_bound({tag, source, 0});
@@ -74,7 +78,7 @@ class Matcher {
   uint64_t next_order_ = 0;
   std::pmr::map<Key, Receive> receives_;
   std::pmr::map<Key, uint32_t> messages_;  // by source
-  std::pmr::map<Key, Arrival> arrivals_;   // the same messages, whatever their source
+  Arrivals arrivals_;                      // the same messages, whatever their source
 };
 
 }  // namespace nezha::engine

@@ -12,12 +12,15 @@
 
 namespace nezha::engine {
 
+inline constexpr int kAnySource = -1;
+inline constexpr uint32_t kAnyTag = 0xFFFFFFFF;  // of a receive; no message has this tag
+
 struct MessageRequest {
   bool is_send = true;
   void* buffer = nullptr;  // read by a send, written by a receive
   uint64_t count = 0;
   Dtype dtype = Dtype::uint8;
-  int peer = -1;           // rank in the communicator; -1: any source
+  int peer = kAnySource;   // rank in the communicator
   uint32_t tag = 0;
   Nanoseconds deadline = kNever;
   bool stands = false;     // a receive for what may come at any time: it makes no rank awaited
@@ -33,10 +36,16 @@ inline wire::OpDescriptor op_of(const MessageRequest& request) {
   return op;
 }
 inline uint64_t bytes_of(const wire::OpDescriptor& op) { return op.count * dtype_size(op.dtype); }
+// A message that waits for its receive.
+struct WaitingMessage {
+  int source = kAnySource;  // rank in the communicator
+  wire::OpDescriptor op;    // `plan` is the tag
+};
+
 // "100 x float32 with tag 7"
 inline std::string describe(const wire::OpDescriptor& op) {
-  return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with tag " +
-         std::to_string(op.plan);
+  return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with " +
+         (op.plan == kAnyTag ? "any tag" : "tag " + std::to_string(op.plan));
 }
 
 }  // namespace nezha::engine

@@ -29,7 +29,9 @@ class Work {
     std::destroy_at(this);
     std::construct_at(this);
   }
-  int source = -1;  // for a receive: the rank whose message it took; set before `complete`
+  // For a receive: the rank whose message it took, and the message's tag; set before `complete`.
+  int source = -1;
+  uint32_t tag = 0;
   uint64_t flight = 0;  // the engine's: its entry in the flight recorder
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }

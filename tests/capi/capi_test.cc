@@ -396,6 +396,42 @@ TEST(CApi, ErrorsSayToProgramsWhatTheyAreAbout) {
   });
 }
 
+TEST(Messages, AreProbedBeforeTheyAreReceived) {
+  with_world(2, [](int rank, nezha_comm_t comm) {
+    std::array<int32_t, 3> values = {5, 6, 7};
+    if (rank == 0) {
+      EXPECT_EQ(nezha_send(comm, values.data(), 3, NEZHA_INT32, 1, NEZHA_ANY_TAG, nullptr, nullptr),
+                NEZHA_INVALID_ARGUMENT);
+      EXPECT_EQ(nezha_send(comm, values.data(), 3, NEZHA_INT32, 1, 8, nullptr, nullptr), NEZHA_OK);
+      return;
+    }
+    nezha_message message = NEZHA_MESSAGE_INIT;
+    int found = 0;
+    EXPECT_EQ(nezha_probe(comm, 0, 8, nullptr, &message), NEZHA_INVALID_ARGUMENT);
+    EXPECT_EQ(nezha_probe(comm, 2, 8, &found, &message), NEZHA_INVALID_ARGUMENT);
+    while (found == 0) {
+      ASSERT_EQ(nezha_probe(comm, NEZHA_ANY_SOURCE, NEZHA_ANY_TAG, &found, &message), NEZHA_OK)
+          << nezha_last_error();
+    }
+    EXPECT_EQ(message.source, 0);
+    EXPECT_EQ(message.tag, 8U);
+    EXPECT_EQ(message.count, 3U);
+    EXPECT_EQ(message.dtype, NEZHA_INT32);
+    EXPECT_EQ(nezha_probe(comm, 0, 9, &found, &message), NEZHA_OK);
+    EXPECT_EQ(found, 0);
+    nezha_work_t work = nullptr;
+    std::array<int32_t, 3> received{};
+    ASSERT_EQ(nezha_recv(comm, received.data(), 3, NEZHA_INT32, 0, NEZHA_ANY_TAG, nullptr, &work),
+              NEZHA_OK);
+    EXPECT_EQ(nezha_wait(work, 0), NEZHA_OK);
+    EXPECT_EQ(received, values);
+    uint32_t tag = 0;
+    EXPECT_EQ(nezha_work_tag(work, &tag), NEZHA_OK);
+    EXPECT_EQ(tag, 8U);
+    nezha_work_free(work);
+  });
+}
+
 std::atomic<bool> is_called_back{false};
 
 // What waits for rank 1 ends when the check of its thread says so; the last one is nezha_destroy.

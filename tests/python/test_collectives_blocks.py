@@ -95,6 +95,33 @@ def test_messages(world):
     assert world(RANKS, body) == [([float(source)] * 3, source) for source in before]
 
 
+def test_messages_of_any_tag(world):
+    last = 2**32 - 2
+
+    def body(comm):
+        if comm.rank == 2:
+            work = comm.recv(numpy.empty(2), tag=None, async_op=True)
+            comm.barrier()
+            return work.wait().tolist(), work.source, work.tag
+        comm.barrier()
+        if comm.rank == 0:
+            comm.send(numpy.arange(6.0), 1, tag=9)
+            comm.send(numpy.arange(4, dtype="i4"), 1, tag=last)
+            comm.send(numpy.ones(2), 2, tag=7)
+            return None
+        while comm.probe(0, last) is None:
+            pass
+        waiting = comm.probe()
+        assert waiting == comm.probe(0, 9) == (0, 9, 6, 48) and waiting.nbytes == 48
+        assert comm.probe(tag=3) is None and comm.probe(source=2) is None
+        work = comm.recv(numpy.empty(waiting.count), tag=None, async_op=True)
+        later = numpy.empty(comm.probe(tag=last).nbytes // 4, "i4")
+        assert work.wait()[5] == 5 and (work.source, work.tag) == (0, 9)
+        return comm.recv(later, 0, None).tolist(), comm.probe()
+
+    assert world(RANKS, body) == [None, ([0, 1, 2, 3], None), ([1, 1], 0, 7)]
+
+
 @pytest.mark.parametrize("async_op", [False, True])
 def test_groups(world, async_op):
     def body(comm):
@@ -171,7 +198,7 @@ def test_torch_tensors(world):
     (lambda comm, x: comm.all_gather_v(x, [-8]), r"counts\[0\] is -8: it must be 0 or more"),
     (lambda comm, x: comm.reduce_scatter_v(x, [-8]), r"counts\[0\] is -8: it must be 0 or more"),
     (lambda comm, x: comm.all_to_all_v(x, [8], [-8]), r"receive_counts\[0\] is -8: it must be 0 or more"),
-    (lambda comm, x: comm.send(x, 0, tag=-1), "tag -1: it must be 0 to 4294967295"),
+    (lambda comm, x: comm.send(x, 0, tag=-1), "tag -1: it must be 0 to 4294967294"),
     (lambda comm, x: comm.recv(x, 0, tag=1 << 32), "tag 4294967296: it must be 0 to"),
     (lambda comm, x: comm.all_gather_v(x, [7], out=x.copy()), "x has 8 elements"),
     (lambda comm, x: comm.reduce_scatter(x, out=numpy.empty(3, "f4")), "x has 8 elements"),

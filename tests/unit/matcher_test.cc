@@ -21,12 +21,14 @@ class PlainMatcher {
  public:
   std::optional<uint32_t> take_message(int source, uint32_t tag) {
     return take(messages, [&](const Waiting& message) {
-      return message.tag == tag && (source == kAnySource || message.source == source);
+      return (tag == kAnyTag || message.tag == tag) &&
+             (source == kAnySource || message.source == source);
     });
   }
   std::optional<uint32_t> take_receive(int source, uint32_t tag) {
     return take(receives, [&](const Waiting& receive) {
-      return receive.tag == tag && (receive.source == kAnySource || receive.source == source);
+      return (receive.tag == kAnyTag || receive.tag == tag) &&
+             (receive.source == kAnySource || receive.source == source);
     });
   }
   std::vector<Waiting> messages;
@@ -69,18 +71,21 @@ TEST(Matcher, DoesWhatTwoListsDo) {
         plain.messages.push_back({source, tag, id});
       } else {
         const int from = source == 0 ? kAnySource : source;
-        const auto expected = plain.take_message(from, tag);
-        ASSERT_EQ(matcher.take_message(from, tag), expected);
+        const uint32_t wanted = generator() % 4 == 0 ? kAnyTag : tag;
+        const auto found = matcher.find_message(from, wanted);
+        const auto expected = plain.take_message(from, wanted);
+        ASSERT_EQ(found, expected);
+        ASSERT_EQ(matcher.take_message(from, wanted), expected);
         if (expected) {
           ++matched_messages;
           continue;
         }
         Receive receive;
         receive.source = from;
-        receive.op.plan = tag;
+        receive.op.plan = wanted;
         receive.deadline = id;  // tells them apart
         matcher.add_receive(receive);
-        plain.receives.push_back({from, tag, id});
+        plain.receives.push_back({from, wanted, id});
       }
       size_t waiting = 0;
       matcher.visit_receives([&](const Receive&) { ++waiting; });

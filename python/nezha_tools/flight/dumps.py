@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 from nezha.files import read_text
 
 FORMAT = 1
+_ANY_TAG = 2**32 - 1  # of a receive that takes any
 
 
 class DumpError(Exception):
@@ -54,7 +55,7 @@ class Operation:
         if self.direction is not None:
             side = "to" if self.direction == "send" else "from"
             extras.append(f"{side} {'any rank' if self.peer is None else f'rank {self.peer}'}")
-            extras.append(f"tag {self.tag}")
+            extras.append("any tag" if self.tag == _ANY_TAG else f"tag {self.tag}")
         return f"{text} ({', '.join(extras)})" if extras else text
 
 

@@ -33,7 +33,7 @@ class GroupCalls {
   // and `work` is untouched.
   virtual Status submit(Group& group, const OpRequest& request, Work& work) = 0;
   virtual Status submit_message(Group& group, const MessageRequest& request, Work& work) = 0;
-  // The message that this receive, which need not have a buffer, would take at once; empty where none waits.
+  // The message that this receive, which need not have a buffer, would take at once; empty: none waits.
   virtual Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request) = 0;
   // Starts a call of Shrinker::begin, under the same terms.
   virtual Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,

@@ -114,7 +114,7 @@ def test_messages_of_any_tag(world):
         waiting = comm.probe()
         assert waiting == comm.probe(0, 9) == (0, 9, 6, 48) and waiting.nbytes == 48
         assert comm.probe(tag=3) is None and comm.probe(source=2) is None
-        work = comm.recv(numpy.empty(waiting.count), tag=None, async_op=True)
+        work = comm.recv(numpy.empty(waiting.elements), tag=None, async_op=True)
         later = numpy.empty(comm.probe(tag=last).nbytes // 4, "i4")
         assert work.wait()[5] == 5 and (work.source, work.tag) == (0, 9)
         return comm.recv(later, 0, None).tolist(), comm.probe()

@@ -229,7 +229,7 @@ class Movements:
         return self._native.recv(x, source, tag, timeout, async_op)
 
     def probe(self, source: Optional[int] = None, tag: Optional[int] = None) -> Optional[Message]:
-        """What recv(x, source, tag) would take at once: (source, tag, elements, nbytes); None: nothing yet.
+        """What recv(x, source, tag) would take: (source, tag, elements, nbytes); None: nothing yet.
 
         Never waits. The message stays: recv takes it, from the source and with the tag that it has, into
         an array of nbytes bytes. Another thread that receives may be quicker.

@@ -183,8 +183,8 @@ def test_the_table_is_kept_for_the_next_job(tmp_path: Path) -> None:
             assert 0.58 <= settled_share(job, "eth0") <= 0.75
         assert all(json.loads((tmp_path / f"table.json.{rank}").read_text())["rows"] for rank in (0, 1))
         with Job(lab, **settings) as job:
-            # When they know nothing, both ranks begin with equal shares. With a table they divide by it, or
-            # are in the middle of timing one rail alone, which each does by itself.
+            # When they know nothing, both ranks begin with equal shares. With a table they divide by it,
+            # or are in the middle of timing one rail alone, which each does by itself.
             ranks = [rank for operation in job.all_reduce(4 * MB, 2) for rank in operation]
             assert all(abs(share([rank], "eth0") - 0.5) > 0.08 for rank in ranks)
             assert 0.58 <= settled_share(job, "eth0") <= 0.75

@@ -77,7 +77,7 @@ ReserveFrame PortReservations::on_request(const ReserveFrame& frame, bool busy, 
     port.asked = {};
     return grant(frame.rail, theirs, now);
   }
-  // A grant is for whichever message of that rank comes first.
+  // A grant names a rank and not a message, so of a rank's refused claims the first one counts.
   Claim& first = port.refused;
   if (first.peer == frame.peer) {
     first = {frame.peer, std::min(first.ticket, frame.ticket), frame.number, now};

@@ -69,8 +69,8 @@ class PortReservations {
   // The message for which the rank has a grant begins to arrive.
   void arriving(uint32_t rail, int peer);
 
-  // Forgets all that concerns that rank; or what has become too old on one rail, and all that concerns
-  // ranks that it does not reach any more.
+  // `forget` drops everything about a rank. `expire` drops the claims on one rail that are too old, and
+  // everything about ranks that the rail does not reach any more.
   void forget(int peer);
   template <class Reaches>
   void expire(uint32_t rail, Nanoseconds now, Reaches reaches) {

@@ -138,8 +138,9 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   void break_protocol(const char* what);
   void fail(const char* what, long reason);
 
-  // ofi_wire.cc: sending.
-  // All buffers: short ones for receiving and for sending, then long ones for both.
+  // The methods from here on are in ofi_wire.cc and serve sending.
+
+  // The bytes of all buffers: short ones for receiving and for sending, then long ones for both.
   size_t buffers_bytes() const {
     return (kReceives + kSends) * kShortBytes + 2 * kLongs * long_bytes_;
   }

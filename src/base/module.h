@@ -33,7 +33,8 @@ struct Module {
   void (*set_log_level)(log::Level level);
 };
 
-// Exported by every module as `nezha_module`. Null: of another version.
+// Every module exports it as `nezha_module`. It returns null when module and core are of different
+// versions.
 using ModuleEntry = const Module* (*)(const ModuleHost* host);
 
 extern const char* const kVersion;

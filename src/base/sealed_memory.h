@@ -19,8 +19,8 @@ namespace nezha {
 
 class SealedMemory {
  public:
-  // Makes memory, its first `reserved` bytes reserved. `memory` becomes the descriptor for the
-  // other processes.
+  // Makes memory. The system allocates its first `reserved` bytes at once, so that touching them cannot
+  // fail. `memory` becomes the descriptor for the other processes.
   static Result<std::unique_ptr<SealedMemory>> create(size_t bytes, size_t reserved, Descriptor* memory);
   // Maps memory that another process made.
   static Result<std::unique_ptr<SealedMemory>> adopt(const Descriptor& memory, size_t bytes);

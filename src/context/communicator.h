@@ -31,8 +31,8 @@ namespace nezha::context {
 struct CallOptions {
   double factor = 1.0;
   double timeout_s = 0;  // <= 0: the context's
-  // With a work, the caller will wait for it at once, so the call itself waits first, at most for
-  // kWaitAtOnce.
+  // The caller takes a Work and will wait for it at once. The call itself then waits first, at most for
+  // kWaitAtOnce, so that a short operation needs no second call.
   bool will_wait = false;
   Algorithm algorithm = Algorithm::automatic;
 };

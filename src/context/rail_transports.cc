@@ -81,7 +81,8 @@ class Part final : public transport::JoinEvents {
     if (own >= 0) manager->place_rail(peer, own, where);
   }
 
-  // False when that rail is another mechanism's.
+  // `own`: the path with the rail numbers of this transport alone. False when another transport has the
+  // rail.
   bool inside(const Path& path, Path* own) const {
     *own = {path.peer, own_rail(rank_, path.rail), own_rail(path.peer, path.peer_rail), path.lane};
     return own->rail >= 0 && own->peer_rail >= 0;

@@ -88,8 +88,8 @@ void CreditAccounts::landed(Connection& connection, Group* group, const wire::Fr
 void CreditAccounts::answer(Group& group) {
   for (Member& member : group.members) {
     if (!member.answer_wanted) continue;
-    // Frames that wait for their round (`held`) will be consumed by another operation that runs,
-    // whose end calls this again.
+    // The member's frames in `held` wait for a later operation. Its end calls `answer` again, which
+    // must then still know that the member wants an answer.
     member.answer_wanted = member.held > 0;
     PeerLinks& links = peers_.of(member.global_rank);
     bool answered = false;

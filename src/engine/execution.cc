@@ -90,7 +90,8 @@ void Execution::start(Nanoseconds now) {
   uses_memory() ? static_cast<void>(advance_in_memory()) : open_chunks();
 }
 
-// Hands out closed chunks and opens collected ones, which closes chunks of other ranks.
+// Hands out, in memory, the chunks that are closed, which means complete on this rank, and opens those
+// that were collected from the ranks of the host. Messages of an opened chunk close chunks elsewhere.
 bool Execution::advance_phases(bool sleeps) {
   bool moved = false;
   bool any = true;

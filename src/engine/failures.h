@@ -37,7 +37,8 @@ class Failures {
   void fail_exhausted(Group& group, size_t bytes);
   // A failure frame about this group came from that peer.
   void heard(Group& group, int peer, const wire::FrameHeader& header, const std::string& text);
-  // A heartbeat came from that peer: ranks that make different calls fail although no data flows.
+  // A heartbeat of that peer arrived. Its header says in which operation the peer is, so that ranks which
+  // make different calls get an error although no data flows between them.
   void heard_progress(int peer, const wire::FrameHeader& header);
 
   // The peer is lost: every group that it is a member of fails. `exited`: its process is known to

@@ -42,7 +42,7 @@ class Transfers {
   void give_all(transport::WorkQueue& requests);
   // Queues the request for `request.peer`, now or when the gate gives it a rail.
   void post(transport::WorkRequest& request);
-  // The peer's library has the transfer.
+  // The peer's engine has acknowledged the transfer: its memory is not needed any more.
   void release(transport::WorkRequest& request);
   // A timed transfer was acknowledged.
   void took(const transport::Connection& connection, const transport::WorkRequest& request);

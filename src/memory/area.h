@@ -39,7 +39,7 @@ struct Traffic {
   }
 };
 
-// Wakes the members whose bits are set.
+// Wakes ranks of this host that sleep: those whose bits are set in `members`.
 class Bells {
  public:
   virtual ~Bells() = default;

@@ -26,7 +26,8 @@ inline Nanoseconds remaining(Nanoseconds deadline, Nanoseconds most) {
   return left < 0 ? 0 : left < most ? left : most;
 }
 
-// Pauses that double from `first` to `longest`, cut at the deadline; the thread may be interrupted.
+// Pauses that double from `first` to `longest`, cut at the deadline. An interrupt of the
+// thread (base/interrupt.h) ends a pause within kInterruptLook.
 class Backoff {
  public:
   Backoff(Nanoseconds first, Nanoseconds longest) : pause_(first), longest_(longest) {}

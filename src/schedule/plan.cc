@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint64_t kKibi = 1024;
 constexpr uint64_t kChunkBytesMin = 8 * kKibi;     // below, splitting costs more than it brings
-// Like kChunkBytesMin, for sums where ranks share rails. Blocks that are only passed on gain down
-// to that (four hosts of four ranks, 200 + 100 Mbit/s, 4 MB: 102 ms in chunks of 32 KiB, 91 in
+// The minimum of sums where ranks share rails. Blocks that are only forwarded gain from chunks down to
+// kChunkBytesMin (four hosts of four ranks, 200 + 100 Mbit/s, 4 MB: 102 ms in chunks of 32 KiB, 91 in
 // chunks of 8).
 constexpr uint64_t kSharedChunkBytesMin = 32 * kKibi;
 constexpr uint64_t kMessageBytesMin = 4 * kKibi;

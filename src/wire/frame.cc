@@ -66,7 +66,8 @@ bool enums_known(const std::byte* in, FrameType type) {
   return code > static_cast<uint16_t>(Code::ok) && code <= static_cast<uint16_t>(Code::internal);
 }
 
-// Frames about a failure have another meaning for the root.
+// Whether the field at the root's offset may have rails. Other frames, such as those about a failure,
+// have something else there.
 bool has_rails(const FrameHeader& header) {
   return header.type == FrameType::data && is_divided_alike(header.op.collective);
 }

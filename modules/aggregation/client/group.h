@@ -49,7 +49,7 @@ struct NodeGroupCounters {
 
 class NodeGroup final : public AggregationGroup {
  public:
-  // As AggregationClient::add.
+  // The contract is that of AggregationClient::add.
   static Result<std::unique_ptr<NodeGroup>> create(NodeClient& client, engine::Group& group);
   ~NodeGroup() override;
   NodeGroup(const NodeGroup&) = delete;
@@ -66,7 +66,7 @@ class NodeGroup final : public AggregationGroup {
   bool is_due() const;
   // Its counters, as fields of the object that is open.
   void write(JsonWriter& json) const;
-  // Leaves the group in the session, which is destroyed after this call.
+  // The session is lost and will be destroyed: the part of this group in it ends, without a message.
   void on_session_lost();
 
  private:

@@ -30,10 +30,10 @@ struct Split {
   uint32_t rails_used = 0;
 };
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s);
-// The division for rails that lose a part of their rate to each other: b_i' = b_i / (1 - sum_j
-// lost_ij) over the used rails j. Beginning with all, the rail without which the others are
-// quickest is left out as long as that helps; without `split_cost_s` the result is never slower
-// than the best rail alone.
+// The division for rails that slow each other down. b_i, the seconds per byte of rail i alone, becomes
+// b_i' = b_i / (1 - sum_j lost_ij), where rail i loses the part lost_ij of its rate while rail j is used.
+// The search begins with all rails and leaves out the one without which the others are quickest, as long
+// as that helps. With a `split_cost_s` of 0 the result is never slower than the best rail alone.
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s,
                  const RatesLost& lost);
 // However many rails disturb one, it is taken to keep a twentieth of its rate.
@@ -53,7 +53,8 @@ void eq2_update(std::span<double> share, std::span<const double> time_s);
 // The paper's search step: moves 1 % of the whole (or what is left) from one rail to another.
 void move_one_percent(std::span<double> share, int from, int to);
 
-// Eq. 1 as a rule with memory: hot iff the rails together are quicker than the best one alone.
+// Eq. 1 as a rule with memory: a size is hot, which means divided among the rails, if and only if they
+// are quicker together than the best rail alone.
 // Changing state needs a gain of `kHysteresis`, so that noise does not.
 inline constexpr double kHysteresis = 0.05;
 bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);

@@ -71,9 +71,9 @@ _RETURNS_AT_ONCE = {
     "Communicator.abort", "Communicator.batch", "Communicator.closed", "Communicator.config",
     "Communicator.create", "Communicator.create_group", "Communicator.describe",
     "Communicator.dump_flight", "Communicator.flight", "Communicator.group",
-    "Communicator.load_table", "Communicator.rails", "Communicator.stats", "Communicator.stragglers",
-    "Communicator.table", "Communicator.__enter__",
-    "Batch.__enter__", "Work.abort", "Work.source", "Work.test",
+    "Communicator.load_table", "Communicator.probe", "Communicator.rails", "Communicator.stats",
+    "Communicator.stragglers", "Communicator.table", "Communicator.__enter__",
+    "Batch.__enter__", "Work.abort", "Work.source", "Work.tag", "Work.test",
 }
 
 

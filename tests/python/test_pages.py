@@ -20,7 +20,7 @@ from nezha_tools.commands import app
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))]
-OTHERS = {"Get_rank", "Get_size", "Allreduce", "Bcast", "Allgather", "Alltoall", "Alltoallv", "Gather",
+OTHERS = {"Iprobe", "Get_rank", "Get_size", "Allreduce", "Bcast", "Allgather", "Alltoall", "Alltoallv", "Gather",
           "Iallreduce", "Send", "Sendrecv", "bcast", "Split", "Shrink", "Reduce_scatter_block"}
 
 

@@ -55,6 +55,9 @@ class Root:
         sources.write_text("\n".join(lines) + "\n")
         _checked(["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", self.folder, sources])
         self._registries = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+
+    def _find_registries(self) -> None:
+        """pip finds what this host's finds. Before every step: one may have installed certificates."""
         for name in ("/etc/pip.conf", self._registries.get("PIP_CERT", "")):
             if name and Path(name).is_file():
                 there = self.folder / name.lstrip("/")
@@ -63,6 +66,7 @@ class Root:
 
     def run(self, *command: str) -> str:
         """As the user of this step; what it said."""
+        self._find_registries()
         mounts = " && ".join(f"mount --bind /{name} {shlex.quote(str(self.folder / name))}"
                              for name in ("proc", "dev"))
         variables = [f"{name}={value}" for name, value in self.environment.items()]

@@ -11,7 +11,7 @@ using nezha::capi::is_from_before_fork;
 
 namespace {
 
-// What is known of the message that a complete receive took.
+// Answers with what `read` finds in the work of a complete receive about the message that it took.
 template <class T, class Read>
 nezha_code of_message(nezha_work_t work, const char* call, T* out, Read read) {
   return guarded([&]() -> Status {

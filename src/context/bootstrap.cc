@@ -81,8 +81,8 @@ void Bootstrap::tell(const std::string& what) {
             store_.describe().c_str(), what.c_str(), about_strangers().c_str());
 }
 
-// Writes words of this rank for the others; where a secret is configured, with a proof that nobody
-// else can make.
+// Sets a key of this rank for the other ranks to read. With a configured secret the value has a MAC,
+// which only a process that knows the secret can make.
 Status Bootstrap::say(const std::string& key, std::string_view words) {
   return store_.set(key, sealed(key, words), request_.deadline);
 }
@@ -159,9 +159,9 @@ Result<Session> Bootstrap::meet() {
   return session;
 }
 
-// A store that lives as long as the job has the words of this job only, so a rank that does not fit
-// never announces itself. In a store that outlives jobs the words may be an earlier run's, so they
-// only count when they change: await_welcome() watches them.
+// A store that lives as long as the job has keys of this job only, so a rank that does not fit never
+// announces itself. In a store that outlives jobs a value may be an earlier run's, so it only counts
+// when it changes: await_welcome() watches it.
 Status Bootstrap::open_world() {
   if (request_.store_outlives_job) return request_.rank == 0 ? beat() : Status::ok();
   const WipedText mine(world_words(member(), nonce_));

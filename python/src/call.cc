@@ -96,6 +96,8 @@ int to_source(Given given) {
   return source.value_or(NEZHA_ANY_SOURCE);
 }
 
+uint32_t to_wanted_tag(Given given) { return given.is_none() ? NEZHA_ANY_TAG : to_tag(given); }
+
 Lengths in_units(const Counts& counts, const Buffer& buffer) {
   Lengths scaled(counts.begin(), counts.end());
   for (uint64_t& count : scaled) count *= buffer.unit();

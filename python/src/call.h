@@ -45,8 +45,9 @@ inline std::optional<double> to_timeout(Given given) {
 }
 // 0 to 2**32 - 2.
 uint32_t to_tag(Given given);
-// None: NEZHA_ANY_SOURCE.
+// Of a receive: None is any source, any tag.
 int to_source(Given given);
+uint32_t to_wanted_tag(Given given);
 nezha_op to_op(Given given);
 // The library's operator that does `op` on x: on bools sums and maxima are "or", products and minima
 // "and"; complex numbers have only the linear ones. Raises where `op` is not defined for x.

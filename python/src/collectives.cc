@@ -289,7 +289,7 @@ nb::object Communicator::recv(Given x, Given given_source, Given given_tag, Give
                               Given async_op) {
   CallOptions options(timeout, nb::none(), async_op);
   const int source = to_source(given_source);
-  const uint32_t tag = given_tag.is_none() ? NEZHA_ANY_TAG : to_tag(given_tag);
+  const uint32_t tag = to_wanted_tag(given_tag);
   auto operation = new_operation("recv");
   Buffer& buffer = operation->input;
   buffer.acquire(x, Access::write, "x", Elements::any);
@@ -302,7 +302,7 @@ nb::object Communicator::recv(Given x, Given given_source, Given given_tag, Give
 
 nb::object Communicator::probe(Given given_source, Given given_tag) {
   const int source = to_source(given_source);
-  const uint32_t tag = given_tag.is_none() ? NEZHA_ANY_TAG : to_tag(given_tag);
+  const uint32_t tag = to_wanted_tag(given_tag);
   Handle::Lease lease(handle_);
   nezha_message message = NEZHA_MESSAGE_INIT;
   int found = 0;

@@ -64,7 +64,7 @@ Status Mailbox::check(const MessageRequest& request) const {
   return Status::ok();
 }
 
-Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
+Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) const {
   const bool gone = std::all_of(group_.members.begin(), group_.members.end(), [&](const Member& member) {
     const bool asked = global == kAnySource ? member.global_rank != parts_.options.rank
                                             : member.global_rank == global;
@@ -80,7 +80,13 @@ Status Mailbox::check_presence(int global, const wire::OpDescriptor& op) {
   ErrorDetails details;
   details.communicator = group_.comm;
   if (member != kAnySource) details.ranks = {member};
-  parts_.failures.fail(group_, lost.with_peer(member).with(std::move(details)), true);
+  return lost.with_peer(member).with(std::move(details));
+}
+
+Status Mailbox::require_presence(int global, const wire::OpDescriptor& op) {
+  const Status lost = check_presence(global, op);
+  if (lost.is_ok()) return lost;
+  parts_.failures.fail(group_, lost, true);
   return group_.failed;
 }
 
@@ -92,7 +98,7 @@ Status Mailbox::submit(const MessageRequest& request, Work& work) {
 
 Status Mailbox::start_send(const MessageRequest& request, Work& work) {
   const int global = group_.members[static_cast<size_t>(request.peer)].global_rank;
-  NEZHA_RETURN_IF_ERROR(check_presence(global, op_of(request)));
+  NEZHA_RETURN_IF_ERROR(require_presence(global, op_of(request)));
   return outbox_.start(request, work);
 }
 
@@ -100,12 +106,13 @@ int Mailbox::global_of(int peer) const {
   return peer == kAnySource ? kAnySource : group_.members[static_cast<size_t>(peer)].global_rank;
 }
 
-std::optional<uint32_t> Mailbox::next_message(int source, uint32_t tag) {
+std::optional<Matcher::Waiting> Mailbox::next_message(int source, uint32_t tag) {
   for (;;) {
-    const auto index = matcher_.find_message(source, tag);
-    if (!index || member_of(messages_[*index].source) >= 0) return index;
-    matcher_.take_message(source, tag);
-    forget_offer(*index);
+    const auto found = matcher_.find_message(source, tag);
+    if (!found || member_of(messages_[found->message()].source) >= 0) return found;
+    const uint32_t index = found->message();
+    matcher_.take_message(*found);
+    forget_offer(index);
   }
 }
 
@@ -113,8 +120,8 @@ Result<std::optional<WaitingMessage>> Mailbox::probe(const MessageRequest& reque
   if (!group_.failed.is_ok()) return group_.failed;
   NEZHA_RETURN_IF_ERROR(check(request));
   const int source = global_of(request.peer);
-  if (const auto index = next_message(source, request.tag)) {
-    const Message& message = messages_[*index];
+  if (const auto found = next_message(source, request.tag)) {
+    const Message& message = messages_[found->message()];
     return std::optional(WaitingMessage{member_of(message.source), message.op});
   }
   NEZHA_RETURN_IF_ERROR(check_presence(source, op_of(request)));
@@ -129,13 +136,14 @@ Status Mailbox::start_receive(const MessageRequest& request, Work& work) {
   receive.deadline = request.deadline;
   receive.work = &work;
   receive.stands = request.stands;
-  if (const auto index = next_message(receive.source, request.tag)) {
-    matcher_.take_message(receive.source, request.tag);
+  if (const auto found = next_message(receive.source, request.tag)) {
+    const uint32_t index = found->message();
+    matcher_.take_message(*found);
     ++pending_;
-    join(*index, receive);
+    join(index, receive);
     return Status::ok();
   }
-  NEZHA_RETURN_IF_ERROR(check_presence(receive.source, receive.op));
+  NEZHA_RETURN_IF_ERROR(require_presence(receive.source, receive.op));
   matcher_.add_receive(receive);
   ++pending_;
   return Status::ok();

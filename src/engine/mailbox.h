@@ -65,7 +65,7 @@ class Mailbox final : public Activity {
 
   // Starts a send or a receive. An error means that nothing started and `work` is untouched.
   Status submit(const MessageRequest& request, Work& work);
-  // The message that a receive of `request` would take at once, if one waits.
+  // The message that a receive of `request` would take at once, if one waits. An error changes nothing.
   Result<std::optional<WaitingMessage>> probe(const MessageRequest& request);
   // Says where a frame of a message goes. `member` is its sender's rank in the group; -1 while the
   // members are unknown: then messages wait.
@@ -131,11 +131,13 @@ class Mailbox final : public Activity {
   bool needs(int member, bool standing_too) const;
   Status check(const MessageRequest& request) const;
   int global_of(int peer) const;
-  // The index of the message that a receive takes. Messages are forgotten that a rank sent that is no
-  // member, before this rank knew the members.
-  std::optional<uint32_t> next_message(int source, uint32_t tag);
-  // Fails the group when that rank, or with kAnySource every other rank, has left.
-  Status check_presence(int global, const wire::OpDescriptor& op);
+  // The message that a receive takes. Messages are forgotten that a rank sent that is no member, before
+  // this rank knew the members.
+  std::optional<Matcher::Waiting> next_message(int source, uint32_t tag);
+  // The error of a message `op` when that rank, or with kAnySource every other rank, has left.
+  Status check_presence(int global, const wire::OpDescriptor& op) const;
+  // The same, and the group fails with it.
+  Status require_presence(int global, const wire::OpDescriptor& op);
   Status start_send(const MessageRequest& request, Work& work);
   Status start_receive(const MessageRequest& request, Work& work);
 

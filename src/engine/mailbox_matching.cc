@@ -45,7 +45,7 @@ void Mailbox::join(uint32_t index, const Receive& receive) {
     return parts_.failures.fail(group_, mismatch(message), true);
   }
   if (message.is_inline) return take_inline(index);
-  if (check_presence(message.source, message.op).is_ok()) accept(index);
+  if (require_presence(message.source, message.op).is_ok()) accept(index);
 }
 
 Status Mailbox::mismatch(const Message& message) const {

@@ -19,18 +19,15 @@ Matcher::Arrivals::const_iterator Matcher::first_arrival(int source, uint32_t ta
   return oldest;
 }
 
-std::optional<uint32_t> Matcher::find_message(int source, uint32_t tag) const {
+std::optional<Matcher::Waiting> Matcher::find_message(int source, uint32_t tag) const {
   const auto found = first_arrival(source, tag);
-  return found == arrivals_.end() ? std::nullopt : std::optional(found->second.message);
+  return found == arrivals_.end() ? std::nullopt : std::optional(Waiting(found));
 }
 
-std::optional<uint32_t> Matcher::take_message(int source, uint32_t tag) {
-  const auto found = first_arrival(source, tag);
-  if (found == arrivals_.end()) return std::nullopt;
-  const uint32_t taken = found->second.message;
-  messages_.erase({found->first.tag, found->second.source, found->first.order});
-  arrivals_.erase(found);
-  return taken;
+void Matcher::take_message(Waiting found) {
+  const auto& [key, arrival] = *found.at_;
+  messages_.erase({key.tag, arrival.source, key.order});
+  arrivals_.erase(found.at_);
 }
 
 void Matcher::add_receive(const Receive& receive) {

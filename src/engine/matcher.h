@@ -33,14 +33,37 @@ struct Receive {
 };
 
 class Matcher {
+  // Orders a map so that all entries of one source with one tag are together, oldest first.
+  struct Key {
+    uint32_t tag;
+    int source;
+    uint64_t order;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Arrival {
+    int source;
+    uint32_t message;
+  };
+  using Arrivals = std::pmr::map<Key, Arrival>;
+
  public:
   explicit Matcher(std::pmr::memory_resource* memory)
       : receives_(memory), messages_(memory), arrivals_(memory) {}
 
-  // The message, as given to `add_message`, that a new receive would take.
-  std::optional<uint32_t> find_message(int source, uint32_t tag) const;
-  // Removes and returns that message.
-  std::optional<uint32_t> take_message(int source, uint32_t tag);
+  // A message that waits. Valid until it is taken or the matcher is cleared.
+  class Waiting {
+   public:
+    uint32_t message() const { return at_->second.message; }  // as given to `add_message`
+
+   private:
+    friend class Matcher;
+    explicit Waiting(Arrivals::const_iterator at) : at_(at) {}
+    Arrivals::const_iterator at_;
+  };
+
+  // The message that a new receive would take.
+  std::optional<Waiting> find_message(int source, uint32_t tag) const;
+  void take_message(Waiting found);
   // The receive waits, because no message for it is there.
   void add_receive(const Receive& receive);
   // Removes and returns the receive that takes a new message.
@@ -55,18 +78,6 @@ class Matcher {
   void clear();
 
  private:
-  // Orders a map so that all entries of one source with one tag are together, oldest first.
-  struct Key {
-    uint32_t tag;
-    int source;
-    uint64_t order;
-    auto operator<=>(const Key&) const = default;
-  };
-  struct Arrival {
-    int source;
-    uint32_t message;
-  };
-  using Arrivals = std::pmr::map<Key, Arrival>;
   Arrivals::const_iterator first_arrival(int source, uint32_t tag) const;
   template <class Map>
   static auto first(Map& map, int source, uint32_t tag) {

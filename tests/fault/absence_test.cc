@@ -177,6 +177,25 @@ TEST(Leaving, BeforeTheCallIsNamedAtOnce) {
   }
 }
 
+// A look for a message is no operation: its error is for the one who looked, and the others go on.
+TEST(Leaving, IsToldToAProbeWhichEndsNothing) {
+  World world({.ranks = 3});
+  const auto outcomes = world.run([&](Member& self) {
+    if (self.rank == 1) {
+      world.leave(1);
+      return Status::ok();
+    }
+    auto seen = self.comm->probe(1, 5);
+    while (seen) seen = self.comm->probe(1, 5);
+    EXPECT_EQ(seen.status().code(), Code::peer_lost) << seen.status().to_string();
+    EXPECT_TRUE(contains(seen.status(), "rank 1 left")) << seen.status().to_string();
+    float value = 7.0F;
+    if (self.rank == 0) return self.comm->send(&value, 1, Dtype::float32, 2, 5, {}, nullptr);
+    return self.comm->receive(&value, 1, Dtype::float32, 0, 5, {}, nullptr);
+  });
+  for (const Status& outcome : outcomes) EXPECT_TRUE(outcome.is_ok()) << outcome.to_string();
+}
+
 // Whoever is done may go at once: the others still get everything.
 TEST(Leaving, RightAfterTheLastOperation) {
   for (int repeat = 0; repeat < 6; ++repeat) {

@@ -41,6 +41,7 @@ declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]="^($WIRES
 MARKS='not long'
 if [ "${1:-}" = --long ]; then
   shift
+  export NEZHA_TEST_FORM=long  # tests/support/form.h
   MARKS=''
   BUT=()
   SUITES[release]='unit conformance property fault capi fuzz simulation exhaustion planted'

@@ -12,6 +12,7 @@
 
 #include "engine/agreement.h"
 #include "property/agreement_model.h"
+#include "support/form.h"
 
 namespace nezha::engine {
 namespace {
@@ -253,8 +254,9 @@ Cuts some_cuts(std::mt19937_64& random, int size) {
 
 // Those that the rule names go on, all others get an error, in whatever order frames come and cuts are
 // noticed. Where it names nobody, some may go on when all others have ended after their error.
-TEST(Shrink, TenThousandPartitionsLeaveThePartThatTheRuleNames) {
-  for (uint64_t seed = 1; seed <= 10'000 && !HasFailure(); ++seed) {
+TEST(Shrink, PartitionsLeaveThePartThatTheRuleNames) {
+  const uint64_t last = testing::cases(2000, 10'000);
+  for (uint64_t seed = 1; seed <= last && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed / 2);  // each twice, in different orders
     const int size = 2 + static_cast<int>(random() % 8);
     const Cuts cuts = some_cuts(random, size);
@@ -268,8 +270,9 @@ TEST(Shrink, TenThousandPartitionsLeaveThePartThatTheRuleNames) {
 }
 
 // Pairs are cut before, in and after calls, and some are repaired; ranks die, with or without a trace.
-TEST(Shrink, TenThousandPartitionsAtAnyMomentNeverSplit) {
-  for (uint64_t seed = 1; seed <= 10'000 && !HasFailure(); ++seed) {
+TEST(Shrink, PartitionsAtAnyMomentNeverSplit) {
+  const uint64_t last = testing::cases(2000, 10'000);
+  for (uint64_t seed = 1; seed <= last && !HasFailure(); ++seed) {
     std::mt19937_64 random(seed);
     const int size = 2 + static_cast<int>(random() % 8);
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(size) + " ranks");

@@ -1,4 +1,4 @@
-// simulation_tests [--seeds N] [--first S] [gtest options]
+// simulation_tests [--seeds N] [--first S] [--trace FOLDER] [gtest options]
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -15,6 +15,11 @@ SeedRange& seed_range() {
   return range;
 }
 
+std::string& trace_folder() {
+  static std::string folder;
+  return folder;
+}
+
 }  // namespace nezha::simulation
 
 int main(int argc, char** argv) {
@@ -27,8 +32,11 @@ int main(int argc, char** argv) {
       nezha::simulation::seed_range().count = value;
     } else if (std::strcmp(argv[i], "--first") == 0) {
       nezha::simulation::seed_range().first = value;
+    } else if (std::strcmp(argv[i], "--trace") == 0) {
+      nezha::simulation::trace_folder() = argv[i + 1];
     } else {
-      std::fprintf(stderr, "usage: simulation_tests [--seeds N] [--first S] [gtest options]\n");
+      std::fprintf(stderr, "usage: simulation_tests [--seeds N] [--first S] [--trace FOLDER] "
+                   "[gtest options]\n");
       return 2;
     }
   }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/form.h"
+
 namespace nezha::simulation {
 namespace {
 
@@ -10,7 +12,8 @@ class Recovery : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(Recovery, Keeps) {
   const RecoveryCheck& check = recovery_checks()[GetParam()];
-  for (uint64_t seed = 1; seed <= 8; ++seed) {
+  const uint64_t last = testing::cases(4, 8);
+  for (uint64_t seed = 1; seed <= last; ++seed) {
     EXPECT_EQ(check.run(seed), "") << check.name << ", seed " << seed;
   }
 }

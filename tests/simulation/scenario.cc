@@ -367,6 +367,7 @@ Report run(const Scenario& scenario) {
     return report;
   }
   SimWorld world(scenario.world);
+  if (scenario.on_world) scenario.on_world(world);
   const Nanoseconds begin = world.now();
   // Every fault costs its duration, and the time to find and repair it.
   Nanoseconds limit = 20 * report.fault_free + 5 * kSecond;

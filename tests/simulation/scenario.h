@@ -8,6 +8,7 @@
 // within the time that the faults explain.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,7 @@ struct Scenario {
   std::vector<Fault> faults;
   double abort_at = -1;      // some rank gives everything up then; in parts of the time as above
   uint64_t data_seed = 1;
+  std::function<void(SimWorld&)> on_world;  // called before the run with faults begins
 
   std::string describe() const;
 };

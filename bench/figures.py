@@ -82,7 +82,7 @@ RUNS: Dict[str, str] = {
     **{name: f"bench switch {options} --seconds 5" for name, options in SWITCH.items()},
     "table1": "bench table1",
     **{f"policy-{policy}": f"bench all_reduce --nodes 4 --rates {RAILS['slow-unequal']} -b 1M -e 16M "
-       f"-f 16 -w 60 -n 40 --launches 2 --no-gain --policy {policy}" for policy in POLICIES},
+       f"-f 16 -w 60 --iters 40 --launches 2 --no-gain --policy {policy}" for policy in POLICIES},
     **HOSTS,
     **SHARED,
     "matvec": "bench matvec",

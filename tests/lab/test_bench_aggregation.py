@@ -22,7 +22,7 @@ def bench(*arguments: str) -> Dict[str, Any]:
 
 def test_all_reduce_counts_the_way_to_the_node(namespaces: None) -> None:
     found = bench("all_reduce", "--nodes", "3", "--rates", "200mbit,agg:200mbit", "-b", "256K", "-e",
-                  "256K", "-n", "8", "-w", "8", "--config", "aggregator_share=0.5")
+                  "256K", "--iters", "8", "-w", "8", "--config", "aggregator_share=0.5")
     (row,) = found["rows"]
     assert row["wrong"] == 0
     shares = {(rail["name"], rail["transport"]): rail["share"] for rail in row["rails"]}

@@ -89,7 +89,7 @@ def test_a_matrix_past_the_rule_keeps_operations_on_one_rail(tmp_path: Path) -> 
     for lost in (0, 0.4):
         file.write_text(json.dumps(calibration([[0, lost], [lost, 0]])))
         row = bench("all_reduce", "--nodes", "2", "--rates", "100mbit,50mbit", "-b", "2M", "-e", "2M",
-                    "-n", "12", "-w", "6", "--no-gain",
+                    "--iters", "12", "-w", "6", "--no-gain",
                     "--config", f"calibration_file={file}")["rows"][0]
         shares[lost] = {rail["name"]: rail["share"] for rail in row["rails"]}["eth0"]
     assert shares[0.4] > shares[0] + 0.1, shares  # all but probes
@@ -106,7 +106,7 @@ def test_a_matrix_with_a_mistake_is_refused(tmp_path: Path) -> None:
 
 def test_ranks_get_the_processors_that_were_asked_for() -> None:
     found = bench("all_reduce", "--nodes", "2", "--rates", "100mbit,100mbit", "-b", "64K", "-e", "64K",
-                  "-n", "3", "-w", "1", "--no-gain", "--cores-per-rail", "1")
+                  "--iters", "3", "-w", "1", "--no-gain", "--cores-per-rail", "1")
     cores = found["config"]["cores"]
     assert cores["wanted_per_rank"] == 2 and cores["ranks_on_host"] == 2
     assert found["rows"][0]["cores_given"] == cores["given_per_rank"]

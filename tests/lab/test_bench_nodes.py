@@ -19,7 +19,7 @@ def test_many_nodes_are_measured_on_one_machine(nodes: int, tmp_path: Path) -> N
     code = "import sys; from nezha_tools.main import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", code, "bench", "all_reduce", "--nodes", str(nodes), "--rates", "1gbit",
-         "-b", "64K", "-e", "64K", "-n", "3", "-w", "1", "--no-gain", "--json", str(file)],
+         "-b", "64K", "-e", "64K", "--iters", "3", "-w", "1", "--no-gain", "--json", str(file)],
         env=child_env(), text=True, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     document = json.loads(file.read_text())

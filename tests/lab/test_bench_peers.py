@@ -27,7 +27,7 @@ def _compare(peer: str, *arguments: str,
         pytest.skip(f"{peer}: {missing[peer]}")
     code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
     common = [collective, "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "16", "-e", "64K", "-f",
-              str(_SIZES[1] // _SIZES[0]), "-n", "6", "-w", "2", "--no-gain", "--compare", peer]
+              str(_SIZES[1] // _SIZES[0]), "--iters", "6", "-w", "2", "--no-gain", "--compare", peer]
     return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),
                           text=True, capture_output=True, timeout=280)
 
@@ -65,7 +65,7 @@ def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
 def test_a_ring_sends_what_a_ring_sends(peer: str, tmp_path: Path) -> None:
     """Of four ranks each sends 1.5 times the vector; exchanges of whole vectors send it twice."""
     file = tmp_path / "all.json"
-    done = _compare(peer, "--nodes", "4", "-b", "1M", "-e", "1M", "-n", "20", "--json", str(file))
+    done = _compare(peer, "--nodes", "4", "-b", "1M", "-e", "1M", "--iters", "20", "--json", str(file))
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(file.read_text())["peers"][peer]["rows"]
     sent = sum(rail["bytes"] for rail in row["rails"]) / (4 * (1 << 20))

@@ -44,7 +44,7 @@ def refusal(monkeypatch, capsys):
 
 
 def test_tasks_of_srun_without_pmi_are_one_world():
-    common = ("bench", "all_reduce", "-b", "8", "-e", "8", "-n", "3", "-w", "1", "--no-gain")
+    common = ("bench", "all_reduce", "-b", "8", "-e", "8", "--iters", "3", "-w", "1", "--no-gain")
     with start(SRUN, *common) as other, start({**SRUN, "SLURM_PROCID": "0"}, *common) as first:
         out, err = first.communicate(timeout=60)
         silent, complaint = other.communicate(timeout=60)

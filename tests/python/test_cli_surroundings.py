@@ -17,7 +17,7 @@ COMMAND_S = 120
 
 _PLOT = "--nodes 2 --rates 25G:20us -e 1K --plot"
 _LAB = "--nodes 2 --rates 1gbit"
-_BENCH = f"{_LAB} -b 4 -e 4 -n 5 --no-gain"
+_BENCH = f"{_LAB} -b 4 -e 4 --iters 5 --no-gain"
 _ROOTED = ["", "--json=out/a.json"]
 
 # Words that come after each command, so that it does what it is for, and writes what it can write.
@@ -46,10 +46,10 @@ WORDS = {
     **{f"bench {each}": [f"{_BENCH} --json=out/a.json"] for each in (
         "all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "gather", "scatter",
         "all_to_all")},
-    "bench barrier": [f"{_LAB} -n 5 --no-gain"],
+    "bench barrier": [f"{_LAB} --iters 5 --no-gain"],
     "bench train": ["--model vgg11 --replay --nodes 2 --schedule s.json --json=out/a.json"],
     "bench messages": ["--nodes 2 --seconds 0.1 --mean 4K --load 0.2 --policy pull"],
-    "bench matvec": ["--nodes 1 --launches 1 -n 2 --rates 1gbit"],
+    "bench matvec": ["--nodes 1 --launches 1 --iters 2 --rates 1gbit"],
     "bench interference": ["--rates 1gbit,1gbit --seconds 0.01 --passes 1 -e 1M"],
     "bench switch": ["--nodes 2 --sizes 8 --seconds 0.01"],
     "bench table1": ["--nodes 2 --sizes 1K --operations 5 --seconds 0.01"],

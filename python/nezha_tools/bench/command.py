@@ -53,7 +53,7 @@ def _option(default: Any, *names: str, **rest: Any) -> Any:
 _MIN = _option("4", "-b", "--minbytes", help="Smallest size; 8M is 8 x 1024 x 1024.")
 _MAX = _option("64M", "-e", "--maxbytes", help="Largest size.")
 _FACTOR = _option(4, "-f", "--stepfactor", help="Each size is so many times the one before.")
-_ITERATIONS = _option(None, "-n", "--iters", min=1,
+_ITERATIONS = _option(None, "--iters", min=1,
                       help="Timed operations a size (default: 2 s, 5 to 2000 of them).")
 _WARMUP = _option(None, "-w", "--warmup_iters", min=1, help="Warm-up (default: by time).")
 _DTYPE = _option("float32", "-d", "--datatype", help="float32, bfloat16, int8, ...")

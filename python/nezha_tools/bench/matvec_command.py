@@ -47,7 +47,7 @@ def matvec(
     columns: str = typer.Option("64K", "--columns", help="Of the matrix, with the fewest hosts."),
     rates_text: str = typer.Option("200mbit,200mbit", "--rates", help="One for each rail of the labs."),
     launches: int = typer.Option(3, "--launches", min=1, help="Of each form, in turn."),
-    iterations: Optional[int] = typer.Option(None, "-n", "--iters", min=2, help="Timed iterations of a "
+    iterations: Optional[int] = typer.Option(None, "--iters", min=2, help="Timed iterations of a "
                                              "launch (default: 1 s, 5 to 1000 of them)."),
     config: List[str] = CONFIG,
     json_to: Optional[str] = json_option(),

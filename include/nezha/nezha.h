@@ -31,7 +31,7 @@ extern "C" {
  * same major version (before 1.0: minor version) that is not older: functions, and fields at the end of
  * structs, are only added. */
 #define NEZHA_VERSION_MAJOR 0
-#define NEZHA_VERSION_MINOR 1
+#define NEZHA_VERSION_MINOR 2
 #define NEZHA_VERSION_PATCH 0
 
 typedef enum nezha_code {

@@ -153,7 +153,7 @@ void Buffer::acquire(nb::handle object, Access access, const char* argument, Ele
     return;
   }
   raise(NEZHA_INVALID_ARGUMENT,
-        std::string(argument) + " is " + Py_TYPE(object.ptr())->tp_name +
+        std::string(argument) + " is " + nb::str(object.type().attr("__name__")).c_str() +
             ", which has no memory to work on: pass a NumPy array, a torch CPU tensor, or "
             "anything with the buffer protocol or DLPack");
 }

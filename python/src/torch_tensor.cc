@@ -79,7 +79,8 @@ nb::object look(const Torch& torch, nb::handle tensor, Question question) {
 
 // What a method without arguments answers.
 nb::object ask(const Torch& torch, nb::handle tensor, Question question) {
-  return checked(PyObject_CallMethodNoArgs(tensor.ptr(), torch.questions[question]));
+  PyObject* self = tensor.ptr();
+  return checked(PyObject_VectorcallMethod(torch.questions[question], &self, 1, nullptr));
 }
 
 bool is_true(const nb::object& value) { return value.ptr() == Py_True; }

@@ -10,7 +10,7 @@ PURPOSE=$1
 PYTHON=${PYTHON:-python3}
 VENV=${VENV:-.venv}
 LOG=build/setup.log
-POLICY=/usr/sbin/policy-rc.d
+POLICY=${POLICY:-/usr/sbin/policy-rc.d}
 mkdir -p build
 
 # Lists in pyproject.toml.

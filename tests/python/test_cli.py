@@ -147,9 +147,9 @@ def test_info_peer():
 
 
 def test_reach():
-    rails = [{"device": "lo", "address": "127.0.0.1", "usable": True},
-             {"device": "lo", "address": "127.0.0.2", "usable": False},
-             {"device": "x", "address": "", "usable": True}]
+    rails = [{"device": "lo", "address": "127.0.0.1", "prefix_length": 8, "usable": True},
+             {"device": "lo", "address": "127.0.0.2", "prefix_length": 8, "usable": False},
+             {"device": "x", "address": "", "prefix_length": 0, "usable": True}]
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -158,5 +158,8 @@ def test_reach():
         listener.listen()
         row, = reach.reach(rails, "127.0.0.1", port, 2.0)
         assert row["result"] == "open" and row["ms"] >= 0
+    rails[0]["prefix_length"] = 32
+    row, = reach.reach(rails, "127.0.0.2", port, 2.0)
+    assert row["detail"] == "127.0.0.2 is not in this rail's network, 127.0.0.1/32"
     row, = reach.reach(rails, "::1", port, 2.0)
     assert row["result"] == "unreachable"

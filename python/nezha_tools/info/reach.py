@@ -19,12 +19,13 @@ def reach(devices: List[Dict[str, Any]], host: str, port: int,
           timeout: float) -> List[Dict[str, Any]]:
     """One row per usable device; raises InvalidArgument when HOST has no address.
 
-    Row: {"device", "address", "peer", "result": "open" | "refused" | "no answer" | "unreachable",
-    "ms": round trip or None, "detail"}.
+    Row: {"device", "address", "peer", "port", "result": "open" | "refused" | "no answer" |
+    "unreachable", "ms": round trip or None, "detail"}. A host answers for all its addresses on every
+    port, so the detail says where the peer's address is in no network of the rail's.
     """
     targets = _addresses(host, port)
-    usable = [(str(device["device"]), address) for device in devices if device["usable"]
-              for address in [_address(device)] if address]
+    usable = [(str(device["device"]), address, device["prefix_length"]) for device in devices
+              if device["usable"] for address in [_address(device)] if address]
     if not usable:
         return []
     with ThreadPoolExecutor(len(usable)) as pool:
@@ -47,13 +48,14 @@ def _address(device: Dict[str, Any]) -> Optional[str]:
         return None
 
 
-def _try(rail: Tuple[str, str], targets: List[Tuple[socket.AddressFamily, Any]],
+def _try(rail: Tuple[str, str, int], targets: List[Tuple[socket.AddressFamily, Any]],
          timeout: float) -> Dict[str, Any]:
-    name, address = rail
+    name, address, prefix_length = rail
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     target = next((where for kind, where in targets if kind == family), None)
     row: Dict[str, Any] = {"device": name, "address": address,
-                           "peer": target[0] if target else None, "ms": None, "detail": ""}
+                           "peer": target[0] if target else None,
+                           "port": target[1] if target else None, "ms": None, "detail": ""}
     if target is None:
         row.update(result="unreachable", detail="the host has no address of this rail's family")
         return row
@@ -74,6 +76,10 @@ def _try(rail: Tuple[str, str], targets: List[Tuple[socket.AddressFamily, Any]],
             row.update(result="unreachable", detail=error.strerror or str(error))
         if row["result"] in ("open", "refused"):
             row["ms"] = round((time.perf_counter() - start) * 1e3, 3)
+            network = ipaddress.ip_network(f"{address}/{prefix_length}", strict=False)
+            peer = ipaddress.ip_address(str(target[0]).partition("%")[0])
+            if peer not in network:
+                row["detail"] = f"{peer} is not in this rail's network, {network}"
     return row
 
 

@@ -25,30 +25,30 @@
 // that are never printed.
 #define NEZHA_CONFIG_FIELDS(TEXT, COUNT, BYTES, SECONDS, HIDDEN)                                   \
   TEXT(rails, "", any, 0,                                                                          \
-       "Devices to use as rails: comma-separated names, prefixes, `=exact`, `^excluded` or CIDR, " \
-       "such as `10.1.0.0/16`. Empty: all usable ones. Without it NEZHA_SOCKET_IFNAME counts, "    \
-       "and after the file GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.")                            \
+       "Devices to use as rails: comma-separated names, prefixes, `=exact`, `^excluded` "          \
+       "or CIDR (`10.1.0.0/16`). Empty: all usable ones. Without it NEZHA_SOCKET_IFNAME "          \
+       "counts, and after the file GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.")                    \
   COUNT(streams_per_rail, 1, 1, 16, "connections", kAgreed,                                        \
         "TCP connections per rail and peer. More help on paths that lose packets or hash flows.")  \
   TEXT(shm, "auto", off_on_auto, kAgreed,                                                          \
-       "Ranks of one host talk through memory that they share, on every rail, instead of over "    \
-       "loopback, and the collectives of communicators of one host are carried out there: "        \
-       "`auto`, where it can be had, or `on`, where ranks without it are an error.")               \
+       "Ranks of one host use memory that they share, on every rail and for the "                  \
+       "collectives of communicators of one host. `auto` does so where it can be had; "            \
+       "with `on`, ranks without it are an error.")                                                \
   TEXT(policy, "pull", any, kAgreed,                                                               \
        "How bytes are shared among rails: `pull`, `table`, `static` or `round_robin`.")            \
   TEXT(weights, "", weights, 0,                                                                    \
-       "Shares of the rails for `policy=static`, in the order of the rails, such as `2:1`.")       \
+       "Shares of the rails for `policy=static`, in the order of the rails.")                      \
   TEXT(message_policy, "pull", any, kAgreed,                                                       \
-       "Which rails a message (send, recv) takes: `pull`, those that drain, without waiting; "     \
-       "`modulo`, `round_robin`, `random`, `static`, `local_dynamic`, `local_dynamic_striped`, "   \
-       "`dynamic` or `hybrid`, one message at a time on each rail. Transfers of all_to_all are "   \
-       "messages, too, except for `pull`.")                                                        \
+       "Which rails a message (send, recv) takes: `pull`, those that drain, without "              \
+       "waiting; `modulo`, `round_robin`, `random`, `static`, `local_dynamic`, "                   \
+       "`local_dynamic_striped`, `dynamic` or `hybrid`, one message at a time on each "            \
+       "rail. With these, transfers of all_to_all are messages, too.")                             \
   TEXT(algorithm, "auto", algorithm, kAgreed,                                                      \
        "Algorithm of every collective that it fits; `auto` chooses by cost for each size.")        \
   TEXT(algorithm_file, "", any, 0,                                                                 \
-       "Schedules of your own for one collective, as `nezha explain --print` writes them; the file " \
-       "is proved before anything runs, and its content is the same on all ranks. %r is the rank, "  \
-       "%h the host. Empty: none.")                                                                \
+       "File with your own schedules for one collective, as `nezha explain --print` "              \
+       "writes them. It is proved before anything runs, and its content is the same on "           \
+       "all ranks. %r is the rank, %h the host.")                                                  \
   BYTES(chunk_bytes, 262144, 4096, 16777216, kAgreed,                                              \
         "Unit of pipelining and balancing: small reacts faster, large costs less CPU time.")       \
   BYTES(credit_bytes, 8388608, 65536, 1073741824, kAgreed,                                         \
@@ -56,24 +56,25 @@
   SECONDS(timeout_s, 300, 0.001, 1e9, 0,                                                           \
           "An operation that takes longer fails with `timed_out`.")                                \
   SECONDS(connect_timeout_s, 300, 0.001, 1e9, 0,                                                   \
-          "Time for all ranks to meet in the store and to connect. Every 10 s the log says, at "   \
-          "warn, for which ranks rank 0 waits; other ranks say, less often, what they wait for.")  \
+          "Time for all ranks to meet in the store and to connect. Every 10 s rank 0 "             \
+          "logs for which ranks it waits.")                                                        \
   TEXT(connect, "auto", connect, kAgreed,                                                          \
-       "When ranks connect: `eager`, all with all at the start; `demand`, two ranks when one of them " \
-       "first needs the other; `auto`: eager up to 32 ranks.")                                      \
+       "`eager`: all ranks connect at the start; `demand`: two ranks when one of them "            \
+       "first needs the other; `auto`: eager up to 32 ranks.")                                     \
   SECONDS(probe_timeout_s, 3, 0.001, 3600, 0,                                                      \
           "Time in which a pair of rails must carry its first bytes, or the pair is not used.")    \
   SECONDS(linger_s, 2, 0, 3600, 0,                                                                 \
           "At most this long leaving waits for the last acknowledgements.")                        \
   SECONDS(outage_s, 10, 1, 1e9, 0,                                                                 \
-          "A network may be silent for this long, on all rails, without an error; then the ranks "    \
-          "behind it are lost. A rank whose host says that it has ended is lost at once.")         \
+          "A network may be silent for this long, on all rails, without an error. Then "           \
+          "the ranks behind it are lost. A rank whose host says that it has ended is "             \
+          "lost at once.")                                                                         \
   SECONDS(peer_deadline_s, 30, 0.5, 1e9, 0,                                                        \
           "A rank whose host answers while the rank itself says nothing is lost after this long.") \
   TEXT(quorum, "majority", quorum, kAgreed,                                                        \
-       "Who goes on when shrink() is called in a network that is partitioned: `majority`, the part "  \
-       "with more than half of the ranks, or half and the lowest, and the others get an error; "    \
-       "`none`, every part, each without the others.")                                              \
+       "Ranks with which `shrink()` continues in a partitioned network. `majority`: the "          \
+       "part with more than half of the ranks, or half and the lowest; the others get an "         \
+       "error. `none`: every part.")                                                               \
   COUNT(spin_us, 50, 0, 1000000, "us", 0,                                                           \
         "Time a waiting thread polls, yielding, before it sleeps in the kernel; not in collectives "  \
         "that take the rails longer than 2.5 ms.")                                                 \
@@ -81,8 +82,8 @@
        "`auto`: between hosts with several ranks collectives go inside the hosts first where that is " \
        "cheaper; `off`: every rank counts as a host.")                                              \
   TEXT(host_id, "", any, 0,                                                                        \
-       "Equal for the ranks that count as one host, such as containers of one machine; empty: by "  \
-       "boot id, network namespace and host name.")                                                 \
+       "Equal for ranks that count as one host, such as containers of one machine. "               \
+       "Empty: by boot id, network namespace and host name.")                                      \
   TEXT(congestion_control, "", any, 0,                                                             \
        "TCP congestion control of the rails, such as `cubic`; empty: the system's.")               \
   TEXT(checksum, "off", off_on, kAgreed,                                                           \
@@ -90,57 +91,56 @@
   TEXT(tls, "off", off_on, kAgreed,                                                                \
        "`on`: rails are encrypted with TLS 1.3, keyed by the job's secret; costs processor time.") \
   TEXT(integrity, "off", off_on, kAgreed,                                                          \
-       "`on`: every byte between ranks is authenticated with a key of its connection, so that nobody "  \
-       "on the way can change it; it is not encrypted. `tls=on` includes it.")                      \
+       "`on`: every byte between ranks is authenticated with a key of its connection, "            \
+       "and not encrypted. `tls=on` includes it.")                                                 \
   TEXT(cpu_affinity, "", any, 0,                                                                   \
-       "Processors of this rank's background thread, which works while no caller waits, for all "  \
-       "rails together; such as `0-3,8`; empty: the system chooses.")                              \
+       "Processors of this rank's one background thread, which works while no caller "             \
+       "waits, such as `0-3,8`. Empty: the system chooses.")                                       \
   TEXT(table_file, "", any, 0,                                                                     \
-       "File in which a rank keeps what policy `table` has learned for the next job: %r is the "    \
-       "rank, %h the host; without %r the rank is appended. Empty: nowhere.")                      \
+       "File in which a rank keeps, for the next job, what policy `table` has learned. "           \
+       "%r is the rank, %h the host.")                                                             \
   TEXT(calibration_file, "", any, 0,                                                               \
-       "What `nezha calibrate` measured: algorithms are chosen by these rates and latencies, and "  \
-       "the balancer begins with them; the same content on all ranks. %r is the rank, %h the host. " \
-       "Empty: what devices state.")                                                               \
+       "File of `nezha calibrate`: algorithms are chosen by its rates and latencies, and "         \
+       "the balancer begins with them. Its content is the same on all ranks. %r is the "           \
+       "rank, %h the host. Empty: what devices state.")                                            \
   TEXT(aggregator, "", node, kAgreed,                                                               \
-       "Aggregation node (`nezha aggregator`) of the job, such as `10.1.0.254:7700`; it adds up what " \
-       "ranks send it, beside the rails. Empty: none.")                                            \
+       "Aggregation node (`nezha aggregator`) of the job. It adds up what ranks send it, "         \
+       "beside the rails.")                                                                        \
   TEXT(aggregator_device, "", any, 0,                                                              \
        "Network device that leads to the aggregation node; empty: the one that the system takes.") \
   TEXT(aggregator_key_file, "", any, 0,                                                            \
-       "File with the aggregation nodes' own key, closed to other users, for launchers: `nezha run` " \
-       "derives the job's key from it and hands that to the ranks, which never read this file.")   \
+       "File with the aggregation nodes' own key, closed to other users, for launchers. "          \
+       "`nezha run` derives the job's key from it; the ranks never read it.")                      \
   HIDDEN(aggregator_job_key,                                                                       \
-       "The job's key at the aggregation nodes, as `nezha run` or `nezha aggregator job-key` makes it; " \
-       "ranks with `aggregator` need one.")                                                        \
+       "The job's key at the aggregation nodes, as `nezha run` or `nezha aggregator "              \
+       "job-key` makes it.")                                                                       \
   TEXT(aggregator_share, "auto", share, kAgreed,                                                   \
-       "Part of every all_reduce that goes to the aggregation node, 0 to 1; `auto` learns it.")    \
+       "Part of every all_reduce that goes to the aggregation node; `auto` learns it.")            \
   TEXT(deterministic, "off", off_on, kAgreed,                                                      \
-       "`on`: floating point is added up in an order that follows from the operation and the number " \
-       "of ranks alone: not by aggregation nodes, not host by host, not in the memory of a host. "  \
-       "Results are the same on other hosts and rails; slower where ranks share a host.")          \
+       "`on`: floating point is added up in an order that follows from the operation and "         \
+       "the number of ranks alone, never by aggregation nodes or within hosts. Results "           \
+       "are the same on other hosts and rails. It is slower where ranks share a host.")            \
   TEXT(secret_file, "", any, 0,                                                                    \
-       "File with the job's secret, closed to other users, such as `openssl rand -hex 32` makes "  \
-       "it; empty: that of the launcher, or one that is shared through the store.")                \
+       "File with the job's secret, closed to other users, such as `openssl rand -hex "            \
+       "32` makes it.")                                                                            \
   HIDDEN(secret,                                                                                   \
        "The job's secret itself, as `nezha run` gives it to its ranks; what a rank starts inherits " \
        "it, so a file is safer.")                                                                  \
   TEXT(authentication, "auto", authentication, 0,                                                  \
-       "Whether a job needs a secret: `required`; `auto`, where its ranks are on several hosts; `off`, " \
+       "Whether a job needs a secret: `required`; `auto`, on several hosts; `off`, "               \
        "never, and whoever can reach its store can join it.")                                      \
   TEXT(bind_ports, "0", ports, 0,                                                                  \
-       "Ports on which rails listen: `0` for any, or a range such as `40000-40100`; every rank of a " \
-       "host needs two.")                                                                          \
+       "Ports on which rails listen; `0` is any. Every rank of a host needs two.")                 \
   TEXT(log_level, "warn", log_level, 0,                                                            \
-       "`error`, `warn`, `info`, `debug` or `trace`.")                                             \
+       "Lowest level that is logged.")                                                             \
   TEXT(log_file, "", any, 0,                                                                       \
-       "File for the log; %h is the host's name, %p the process id. Empty: standard error. A "     \
-       "file or link that another user put there is refused.")                                     \
+       "File for the log; %h is the host's name, %p the process id. Empty: standard "              \
+       "error. A file or link of another user is refused.")                                        \
   TEXT(flight_dump, "", any, 0,                                                                    \
-       "Where a rank writes what it did last, when a communicator fails: a file with %r (rank), "  \
-       "%h (host) and %p (process id) in its name; without %r a directory. Empty: nowhere.")       \
+       "Where a rank writes what it did last, when a communicator fails: a file with %r "          \
+       "(rank), %h (host) and %p (process id) in its name; without %r a directory.")               \
   TEXT(flight_signal, "", flight_signal, 0,                                                        \
-       "Signal at which it is written, too: `SIGUSR1` or `SIGUSR2`. Empty: none.")
+       "Signal at which `flight_dump` is written, too.")
 
 namespace nezha {
 

@@ -226,8 +226,8 @@ def test_a_tree_is_three_processes_that_know_each_other(namespaces: None) -> Non
     assert gone(pids) and not left_behind(lab.name)
 
 
-# A busy machine that holds up a node for a third of a second ends its session, which is made again; meanwhile
-# data goes over the other rail. So the ranks go on until each has sent enough to the node.
+# A busy machine that holds up a node for a third of a second ends its session, which is made again;
+# meanwhile data goes over the other rail. So the ranks go on until each has sent enough to the node.
 _JOB = """
 import nezha, numpy
 with nezha.init(config={"aggregator_share": "1"}) as comm:

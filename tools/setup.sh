@@ -96,7 +96,7 @@ make_environment() {
 import re, sys
 text = open("pyproject.toml").read()
 def entries(name):
-    body = re.search(rf"^{name} = \[(.*?)\]", text, re.MULTILINE | re.DOTALL).group(1)
+    body = re.search(rf"^{name} = \[(.*?)\]$", text, re.MULTILINE | re.DOTALL).group(1)
     return re.findall(r'"([^"]+)"', body)
 names = [entries(name) for name in sys.argv[1].split()]
 print("\n".join(sorted({entry for group in names for entry in group} | set(sys.argv[2:]))))

@@ -94,7 +94,8 @@ def test_the_server_of_redis_tools_is_found_by_the_servers_name(tree):
 @pytest.mark.parametrize(("purpose", "has", "has_not"), [
     ("product", {"numpy", "scikit-build-core", "typer"}, {"matplotlib", "pytest", "mypy"}),
     ("demo", {"matplotlib", "scikit-learn"}, {"pytest", "mypy"}),
-    ("tests", {"pytest", "mypy", "scikit-learn"}, set())])
+    ("docs", {"mkdocs", "mkdocstrings[python]"}, {"pytest", "mypy"}),
+    ("tests", {"pytest", "mypy", "scikit-learn", "mkdocstrings[python]"}, set())])
 def test_python_packages_are_those_of_the_purpose(purpose, has, has_not, tree):
     setup_of_a_whole_system(tree, purpose)
     listed = (tree / "build" / f"requirements-{purpose}.txt").read_text().splitlines()

@@ -35,8 +35,10 @@ FORMS+='|Sizes/ShortOperations\..*/all_reduce_262144_B_1_to_30_pull)'
 # Calls that disagree are found above the rails, and which collective it is: over TCP is enough.
 WIRES='conformance_shm\.([^LRW]|Ranks/(Messages|OtherCollectives\..*/[0-5]$|Reduce|ReduceScatter|AllGather|GatherAndScatter))'
 WIRES+='|fault_shm\.([^E]|EE)|fault_demand\.([^M]|Mi)|fault_(ofi|shm)\.Matrix/Mismatch'
-# Large buffers of five ranks and more: what is new with them is data, and it is the same code under four.
-LARGE='conformance\.Ranks/.*\.Large(Buffers|BlocksAndUnequalOnes)/[4-9]$'
+# Large buffers of five ranks and more: what is new with them is data, and it is the same code under four. Hosts
+# of seven ranks: over TCP is enough.
+LARGE='conformance(_shm)?\.Ranks/.*\.Large(Buffers|BlocksAndUnequalOnes)/[4-9]$'
+LARGE+='|conformance_shm\.Layouts/HierarchicalSuite\..*/on0112222'
 declare -A BUT=([tsan]="^($SAME_THREADS)" [release]="^($FORMS)" [asan]="^($WIRES|$LARGE)")
 MARKS='not long'
 if [ "${1:-}" = --long ]; then

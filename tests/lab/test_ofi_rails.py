@@ -133,8 +133,7 @@ def test_an_ofi_rail_is_cut_in_mid_job_and_comes_back(silent: bool) -> None:
         # Exact, and over the other rail, once the cut has been noticed.
         assert eventually(lambda: share(job.all_reduce(2 * MB)[0], "eth1") == 0)
         lab.restore(1, 1)
-        # How much it carries is the balancer's affair (docs/performance.md, known shortfalls).
-        assert eventually(lambda: share(job.all_reduce(4 * MB)[0], "eth1") > 0, 40)
+        assert eventually(lambda: share(job.all_reduce(4 * MB)[0], "eth1") > 0.3, 40)
 
 
 @ofi

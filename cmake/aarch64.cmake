@@ -1,5 +1,5 @@
-# To compile for 64-bit ARM on a machine of another kind: Debian's cross compiler, and in NEZHA_SYSROOT a folder with
-# the headers and libraries of such a machine (tools/wheel_aarch64.sh makes one).
+# This toolchain compiles for 64-bit ARM on a machine of another kind. It needs Debian's cross compiler, and in
+# NEZHA_SYSROOT a folder with the headers and libraries of such a machine (tools/wheel.sh --arm makes one).
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

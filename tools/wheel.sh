@@ -9,9 +9,10 @@
 #   PYTHON=python3.12 tools/wheel.sh ...    with this Python, in an environment in build/
 set -euo pipefail
 cd "$(dirname "$0")/.."
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 if [ -n "${PYTHON:-}" ]; then
   export VENV
-  VENV=build/wheel-$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  VENV=build/wheel-$(version_of "$PYTHON")
   tools/setup.sh product
 fi
 BIN=$PWD/${VENV:-.venv}/bin
@@ -24,15 +25,15 @@ export PATH="$BIN:$PATH"
 # version must be this one's.
 prepare_arm() {
   local root=$PWD/build/arm-root version packages
-  version=$("$BIN/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  version=$(version_of "$BIN/python")
   command -v aarch64-linux-gnu-g++ mmdebstrap >/dev/null || {
     echo "for ARM this needs: apt-get install g++-aarch64-linux-gnu mmdebstrap" >&2
     exit 1
   }
   if [ ! -d "$root/usr/include/python$version" ]; then
     rm -rf "$root"
-    packages=python3-minimal,libpython$version-dev,libstdc++-12-dev
-    packages+=,libssl-dev,libfabric-dev,nlohmann-json3-dev
+    packages=python3-minimal,libpython$version-dev
+    packages+=,libstdc++-$(aarch64-linux-gnu-g++ -dumpversion)-dev,libssl-dev,libfabric-dev,nlohmann-json3-dev
     # shellcheck source=/dev/null
     (. /etc/os-release && mmdebstrap --quiet --arch=arm64 --variant=extract --include="$packages" \
       "$VERSION_CODENAME" "$root")

@@ -45,7 +45,7 @@ inline std::optional<double> to_timeout(Given given) {
 }
 // 0 to 2**32 - 2.
 uint32_t to_tag(Given given);
-// Of a receive: None is any source, any tag.
+// The source and the tag that a receive names; None is any.
 int to_source(Given given);
 uint32_t to_wanted_tag(Given given);
 nezha_op to_op(Given given);

@@ -52,8 +52,10 @@ dist.destroy_process_group()
 
 
 def build(folder: Path, *words: str, **environment: str) -> Path:
+    # PYTHON may be that of make, for this environment.
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHON"}
     done = subprocess.run([ROOT / "tools/wheel.sh", *words, folder], capture_output=True, text=True,
-                          timeout=PATIENCE_S, env={**os.environ, **environment})
+                          timeout=PATIENCE_S, env={**inherited, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r'constrains the platform tag to "manylinux_2_\d+_', " ".join(done.stdout.split()))
     (found,) = folder.glob("*.whl")

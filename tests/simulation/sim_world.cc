@@ -158,14 +158,14 @@ bool SimWorld::deliver_all() {
     if (ranks[0] < 0) break;
     any = true;
     run_urgent();
-    note(static_cast<uint64_t>(now()) * 64 + static_cast<uint64_t>(ranks[0]) * 8 +
-         static_cast<uint64_t>(ranks[1]));
+    fingerprint_.add(static_cast<uint64_t>(now()) * 64 + static_cast<uint64_t>(ranks[0]) * 8 +
+                     static_cast<uint64_t>(ranks[1]));
     touched_[index(ranks[0])] = true;
     if (is_awake(ranks[1])) touched_[index(ranks[1])] = true;
   }
   while (fabric_ != nullptr && fabric_->deliver_one()) {
     any = true;
-    note(static_cast<uint64_t>(now()));
+    fingerprint_.add(static_cast<uint64_t>(now()));
   }
   return any;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/number_hash.h"
 #include "engine/engine.h"
 #include "simulation/sim_clock.h"
 #include "simulation/sim_network.h"
@@ -90,7 +91,7 @@ class SimWorld {
   std::function<void(int rank)> watch;
   uint64_t steps() const { return steps_; }
   // A number that depends on everything that happened.
-  uint64_t fingerprint() const { return fingerprint_; }
+  uint64_t fingerprint() const { return fingerprint_.value(); }
 
   // Every connection of the path ends; the two sides notice at once, or up to `spread` apart.
   void reset(const PathName& name, Nanoseconds spread = 0);
@@ -122,7 +123,6 @@ class SimWorld {
   bool deliver_all();
   void run_urgent();
   Nanoseconds next_time();
-  void note(uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100000001b3; }
 
   const WorldOptions options_;
   SimClock clock_;
@@ -140,7 +140,7 @@ class SimWorld {
   std::vector<std::function<void()>> urgent_;
   std::mt19937_64 random_;
   uint64_t steps_ = 0;
-  uint64_t fingerprint_ = 0xcbf29ce484222325;
+  NumberHash fingerprint_;
 };
 
 }  // namespace nezha::simulation

@@ -130,8 +130,8 @@ TEST(Trace, IsTheRecordedOne) {
   const std::vector<std::string> known = recorded();
   ASSERT_EQ(lines.size(), known.size()) << kRecorded;
   for (size_t i = 0; i < lines.size(); ++i) {
-    EXPECT_EQ(lines[i], known[i]) << "what is sent has changed; the head of this test says how the frames "
-                                     "of two builds are compared, and recorded again";
+    EXPECT_EQ(lines[i], known[i]) << "what is sent has changed; the head of this test says how the "
+                                     "frames of two builds are compared, and recorded again";
   }
 }
 

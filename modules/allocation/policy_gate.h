@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/module.h"
 #include "control/policy.h"
-#include "engine/message_gate.h"
-#include "engine/peer_links.h"
+#include "engine/endpoint/message_gate.h"
+#include "engine/endpoint/peer_links.h"
 #include "transport/work_request.h"
 
 namespace nezha::engine {

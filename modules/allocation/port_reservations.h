@@ -19,7 +19,7 @@
 
 #include "base/clock.h"
 #include "control/policy.h"
-#include "engine/message_gate.h"
+#include "engine/endpoint/message_gate.h"
 
 namespace nezha::control {
 

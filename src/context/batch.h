@@ -18,8 +18,8 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
-#include "engine/message.h"
-#include "engine/work.h"
+#include "engine/common/message.h"
+#include "engine/common/work.h"
 
 namespace nezha::context {
 

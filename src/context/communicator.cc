@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "context/argument_checks.h"
-#include "engine/comm_number.h"
+#include "engine/common/comm_number.h"
 
 namespace nezha::context {
 

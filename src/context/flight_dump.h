@@ -18,7 +18,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "engine/diagnostics.h"
+#include "engine/observer/diagnostics.h"
 #include "progress/loop.h"
 
 namespace nezha::context {

@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "control/policy.h"
-#include "engine/group_table.h"
-#include "engine/message.h"
-#include "engine/op_request.h"
-#include "engine/work.h"
+#include "engine/group/group_table.h"
+#include "engine/common/message.h"
+#include "engine/common/op_request.h"
+#include "engine/common/work.h"
 
 namespace nezha::engine {
 

@@ -17,7 +17,7 @@
 namespace nezha::transport {
 
 // The engine's record for a transfer of a message: the rails that the message wishes while it waits
-// for some, and those that it was given (engine/message_gate.h).
+// for some, and those that it was given (engine/endpoint/message_gate.h).
 struct RailTurn {
   uint64_t number = 0;    // of the message; 0: it waits, or no policy gives it rails
   uint32_t rails = 0;     // bit set; 0: any

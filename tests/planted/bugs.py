@@ -22,22 +22,22 @@ class Bug:
     pitfall: str
 
 
-EXECUTION = "engine/execution.cc"
+EXECUTION = "engine/operation/execution.cc"
 EVENTS = "engine/engine_events.cc"
 ENGINE = "engine/engine.cc"
-GROUP = "engine/group.h"
-OPERATIONS = "engine/operations.cc"
-TRANSFERS = "engine/transfers.cc"
-CREDIT = "engine/credit_accounts.cc"
-EARLY = "engine/early_frames.cc"
-FAILURES = "engine/failures.cc"
-OUTBOX = "engine/outbox.cc"
-MAIL = "engine/mailbox.cc"
-MAIL_MATCHING = "engine/mailbox_matching.cc"
-MAIL_FRAMES = "engine/mailbox_frames.cc"
-LOST = "engine/supervisor_links.cc"
-ASKING = "engine/reconciler.cc"
-JUDGE = "engine/supervisor.cc"
+GROUP = "engine/group/group.h"
+OPERATIONS = "engine/operation/operations.cc"
+TRANSFERS = "engine/flow/transfers.cc"
+CREDIT = "engine/flow/credit_accounts.cc"
+EARLY = "engine/flow/early_frames.cc"
+FAILURES = "engine/membership/failures.cc"
+OUTBOX = "engine/messages/outbox.cc"
+MAIL = "engine/messages/mailbox.cc"
+MAIL_MATCHING = "engine/messages/mailbox_matching.cc"
+MAIL_FRAMES = "engine/messages/mailbox_frames.cc"
+LOST = "engine/membership/supervisor_links.cc"
+ASKING = "engine/flow/reconciler.cc"
+JUDGE = "engine/membership/supervisor.cc"
 HEALTH = "control/link_health.cc"
 REDIAL = "control/redial.cc"
 FRAME = "wire/frame.cc"
@@ -117,7 +117,7 @@ BUGS: List[Bug] = [
     Bug("length_of_a_chunk_unchecked", EXECUTION,
         "operands_.bytes_of(at, at.program->steps[static_cast<size_t>(index)]) != header.length", "false",
         "a peer's length chooses how much is written"),
-    Bug("chunk_ahead_is_dropped", "engine/execution.h", "chunk < next_chunk_",
+    Bug("chunk_ahead_is_dropped", "engine/operation/execution.h", "chunk < next_chunk_",
         "chunk <= next_chunk_", "fault exactly at the border of chunks"),
     Bug("one_chunk_too_many_open", EXECUTION, "next_chunk_ < low_chunk_ + window_",
         "next_chunk_ <= low_chunk_ + window_", "last chunk of a window"),

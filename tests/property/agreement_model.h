@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/agreement.h"
+#include "engine/membership/agreement.h"
 
 namespace nezha::engine {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/broken_pairs.h"
+#include "engine/membership/broken_pairs.h"
 
 namespace nezha::engine {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/agreement.h"
+#include "engine/membership/agreement.h"
 #include "property/agreement_model.h"
 #include "support/form.h"
 

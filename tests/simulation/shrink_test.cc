@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/broken_pairs.h"
+#include "engine/membership/broken_pairs.h"
 #include "simulation/options.h"
 #include "simulation/sim_world.h"
 

@@ -1,5 +1,5 @@
 // The engine's memory: what was given back is handed out again, and the count of it is right.
-#include "engine/buffer_pool.h"
+#include "engine/common/buffer_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // Numbers of communicators: no two alike in programs that make very many, and what is remembered of those
 // that ended.
-#include "engine/comm_number.h"
+#include "engine/common/comm_number.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "engine/group_table.h"
+#include "engine/group/group_table.h"
 
 namespace nezha::engine {
 namespace {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <set>
 
-#include "engine/group.h"
+#include "engine/group/group.h"
 
 namespace nezha::engine {
 namespace {

@@ -1,5 +1,5 @@
 // The sentence about two ranks that disagree: it names the field, both values and both ranks.
-#include "engine/mismatch.h"
+#include "engine/operation/mismatch.h"
 
 #include <gtest/gtest.h>
 

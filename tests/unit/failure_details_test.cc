@@ -1,7 +1,7 @@
 // What an error tells programs, and what of it travels to the other ranks.
 #include <gtest/gtest.h>
 
-#include "engine/failure_details.h"
+#include "engine/group/failure_details.h"
 
 namespace nezha::engine {
 namespace {

@@ -1,5 +1,5 @@
 // The flight recorder: what it keeps, what it forgets, and that nothing it is told can make it grow.
-#include "engine/flight_recorder.h"
+#include "engine/common/flight_recorder.h"
 
 #include <gtest/gtest.h>
 

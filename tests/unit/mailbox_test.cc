@@ -1,6 +1,6 @@
 // Messages without a network: every frame is moved by hand, so that frames overtake each other on
 // two rails and rails die at any point, the same way in every run.
-#include "engine/mailbox.h"
+#include "engine/messages/mailbox.h"
 
 #include <gtest/gtest.h>
 

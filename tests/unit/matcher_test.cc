@@ -1,5 +1,5 @@
 // Which receive takes which message, against the rule written down as plainly as possible.
-#include "engine/matcher.h"
+#include "engine/messages/matcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Which rails messages wait for and take, with every frame moved by hand.
-#include "engine/message_gate.h"
+#include "engine/endpoint/message_gate.h"
 
 #include <gtest/gtest.h>
 

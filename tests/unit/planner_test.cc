@@ -1,6 +1,6 @@
 // Plans and schedules that a group keeps: those of calls in turn are found again, and no group grows with
 // the roots and sizes that a program goes through.
-#include "engine/planner.h"
+#include "engine/operation/planner.h"
 
 #include <gtest/gtest.h>
 

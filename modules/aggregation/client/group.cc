@@ -7,7 +7,7 @@
 
 #include "aggregation/protocol/registration_client.h"
 #include "base/check.h"
-#include "engine/comm_number.h"
+#include "engine/common/comm_number.h"
 
 namespace nezha::aggregation {
 

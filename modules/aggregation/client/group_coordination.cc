@@ -4,7 +4,7 @@
 
 #include "aggregation/client/group.h"
 #include "base/log.h"
-#include "engine/comm_number.h"
+#include "engine/common/comm_number.h"
 
 namespace nezha::aggregation {
 namespace {

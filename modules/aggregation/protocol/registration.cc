@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/clean_text.h"
-#include "engine/comm_number.h"
+#include "engine/common/comm_number.h"
 #include "wire/little_endian.h"
 
 namespace nezha::aggregation {

@@ -17,8 +17,8 @@ namespace {
 constexpr int kIdleOperations = 4;
 constexpr double kProbeTime = 0.03;
 constexpr double kWaits = 1.5;
-// Transfers that a rail does not deliver are soon sent on another one, too (engine/supervisor.h),
-// so that a probe never costs more than this.
+// Transfers that a rail does not deliver are soon sent on another one, too
+// (engine/membership/supervisor.h), so that a probe never costs more than this.
 constexpr double kCostMaxS = 0.02;
 // A probe that raised the rate by so much is followed by the next one at once: the monitor believes
 // a rail that was idle only step by step.

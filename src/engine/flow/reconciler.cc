@@ -1,0 +1,103 @@
+#include "engine/flow/reconciler.h"
+
+#include <algorithm>
+
+#include "engine/common/options.h"
+#include "engine/flow/transfers.h"
+
+namespace nezha::engine {
+
+using transport::WorkQueue;
+using wire::FrameHeader;
+using wire::FrameType;
+
+void Reconciler::take(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
+  repost(links, link);
+  link.unresolved.requests.append(requests);
+  link.unresolved.epoch = link.connection->epoch;
+  link.unresolved.first = first;
+  link.unresolved.until = kNever;
+  ask(links, link);
+}
+
+void Reconciler::repost(PeerLinks& links, Link& link) {
+  link.unresolved.until = kNever;
+  WorkQueue all;
+  all.append(link.unresolved.requests);
+  transfers_.repost(links, all);
+}
+
+void Reconciler::ask(PeerLinks& links, Link& link) {
+  Link* const over = links.usable();
+  if (over == nullptr) return;  // ask_all asks when there is one again
+  FrameHeader header = name_of(link, FrameType::reconcile);
+  header.chunk = link.unresolved.epoch;
+  header.op_seq = link.is_up() && link.connection->epoch == link.unresolved.epoch ? 0 : 1;
+  over->connection->post_control(header, {});
+  over->connection->flush();
+  if (link.unresolved.requests.empty()) return;
+  link.unresolved.until = clock_.now() + kPatience;
+  due_ = std::min(due_, link.unresolved.until);
+}
+
+void Reconciler::ask_all(PeerLinks& links) {
+  for (Link& link : links.links()) {
+    if (!link.unresolved.requests.empty() && link.unresolved.until == kNever) ask(links, link);
+  }
+}
+
+void Reconciler::run(PeerLinks& links, Nanoseconds now) {
+  for (Link& link : links.links()) {
+    if (now >= link.unresolved.until) repost(links, link);
+    else due_ = std::min(due_, link.unresolved.until);
+  }
+}
+
+// ---------------------------------------------------------------------------- asked and answered
+
+FrameHeader Reconciler::name_of(const Link& link, FrameType type) const {
+  FrameHeader header;
+  header.type = type;
+  header.stage = static_cast<uint16_t>(link.name_rail(options_.rank));
+  header.slot = static_cast<uint16_t>(link.connection->lane);
+  return header;
+}
+
+Link* Reconciler::named(PeerLinks& links, const FrameHeader& header) const {
+  for (Link& link : links.links()) {
+    if (link.name_rail(options_.rank) == header.stage && link.connection->lane == header.slot) {
+      return &link;
+    }
+  }
+  return nullptr;
+}
+
+Link* Reconciler::answer(PeerLinks& links, const FrameHeader& header) {
+  Link* const link = named(links, header);
+  if (link == nullptr) return nullptr;
+  const uint32_t epoch = header.chunk;
+  const bool present = epoch == link->connection->epoch;
+  if (!present && epoch != link->past_epoch) return nullptr;
+  FrameHeader answer = name_of(*link, FrameType::landed);
+  answer.chunk = epoch;
+  answer.op_seq = present ? link->connection->landed_frames() : link->past_landed;
+  if (transport::Connection* over = links.any_up()) {
+    over->post_control(answer, {});
+    over->flush();
+  }
+  return present ? link : nullptr;
+}
+
+void Reconciler::on_landed(PeerLinks& links, const FrameHeader& header) {
+  Link* const link = named(links, header);
+  if (link == nullptr || link->unresolved.requests.empty()) return;
+  if (header.chunk != link->unresolved.epoch) return;
+  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->unresolved.first);
+  for (; landed > 0 && !link->unresolved.requests.empty(); --landed) {
+    ++reconciled_;
+    transfers_.release(*link->unresolved.requests.pop_front());
+  }
+  repost(links, *link);
+}
+
+}  // namespace nezha::engine

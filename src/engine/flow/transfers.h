@@ -1,0 +1,119 @@
+// Transfers: this rank's outgoing transfers, from their making to their release: gives each a rail,
+// sends it, sends it again, and takes it back.
+//
+// Contract
+//   Owner    the engine; progress lock held.
+//   Memory   a request belongs to its maker until it is posted. It comes back here when the peer's
+//            library has it, or when it is withdrawn; its owner hears of the release.
+//   Errors   none: what cannot be sent now waits. `take` returns null when there is no memory.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/common/activity.h"
+#include "engine/common/buffer_pool.h"
+#include "engine/group/group_table.h"
+#include "engine/endpoint/message_gate.h"
+#include "engine/common/options.h"
+#include "engine/endpoint/peer_table.h"
+#include "engine/endpoint/rail_divider.h"
+
+namespace nezha::engine {
+
+class MissingConnections;
+class Supervisor;
+
+class Transfers {
+ public:
+  Transfers(const EngineOptions& options, const Clock& clock, const GroupTable& groups, PeerTable& peers,
+            Supervisor& supervisor, MissingConnections& missing, BufferPool& pool)
+      : options_(options), clock_(clock), groups_(groups), peers_(peers), supervisor_(supervisor),
+        missing_(missing), pool_(pool),
+        divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
+  // The connections are gone: gives back the bytes of transfers that were never acknowledged, which
+  // nothing reads now.
+  void end();
+
+  transport::WorkRequest* take();
+  void give(transport::WorkRequest& request);
+  void give_all(transport::WorkQueue& requests);
+  // Queues the request for `request.peer`, now or when the gate gives it a rail.
+  void post(transport::WorkRequest& request);
+  // The peer's engine has acknowledged the transfer: its memory is not needed any more.
+  void release(transport::WorkRequest& request);
+  // A timed transfer was acknowledged.
+  void took(const transport::Connection& connection, const transport::WorkRequest& request);
+  // Queues the transfers of a lost or silent connection again; says how many.
+  uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
+  // Releases transfers to a peer that is gone: their operations fail, or do not need them.
+  void drop(transport::WorkQueue& requests);
+  void drop_all(int peer);
+  // Takes back every request and landing of the activity; its requests are forgotten.
+  void withdraw(const Activity& activity);
+  // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
+  // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
+  bool take_over(int peer, const Activity& owner, uint32_t chunk, uint32_t step, uint8_t generation);
+
+  // Sends what may leave; true: something still waits to leave.
+  bool run(Nanoseconds now);
+  Nanoseconds next_wakeup() const { return gate_ == nullptr ? kNever : gate_->next_wakeup(); }
+  void on_room(PeerLinks& links) {
+    if (links.has_pending()) dispatch(links, clock_.now());
+  }
+  bool has_work() const;
+  // Everything sent is acknowledged.
+  bool is_drained() const;
+  // Something was released since this was last asked, so that its owner may be complete.
+  bool take_released() { return std::exchange(released_any_, false); }
+  bool has_released() const { return released_any_; }
+  uint64_t retransmitted() const { return retransmitted_; }
+
+  // The group's policy decides about an operation that begins, and learns of one that is over.
+  void divide(Group& group, Division& division, const control::OpClass& op, Nanoseconds now) {
+    divider_.begin(division, *group.policy, op, now);
+  }
+  void learn(Group& group, const Division& division, Nanoseconds now) {
+    divider_.learn(division, *group.policy, now);
+  }
+  void rails_changed() {
+    divider_.rails_changed();
+    if (gate_ != nullptr) gate_->rails_changed();
+  }
+  const RailDivider& divider() const { return divider_; }
+  // Null: messages do not wait for rails.
+  MessageGate* gate() { return gate_.get(); }
+  void set_gate(std::unique_ptr<MessageGate> gate) { gate_ = std::move(gate); }
+  GateCounters gate_counters() const { return gate_ == nullptr ? GateCounters() : gate_->counters(); }
+  bool gates(Collective collective) const {
+    return gate_ != nullptr && gate_->decides_about(collective);
+  }
+
+ private:
+  bool holds_messages() const { return gate_ != nullptr && gate_->is_waiting(); }
+  void queue(transport::WorkRequest& request);
+  void dispatch(PeerLinks& links, Nanoseconds now);
+  // Queues the transfers of messages to which the gate gives rails now.
+  void admit(Nanoseconds now);
+  // Null when the operation of the transfer has been over here for a while.
+  Division* division_of(const transport::WorkRequest& request, Group** group) const;
+
+  const EngineOptions& options_;
+  const Clock& clock_;
+  const GroupTable& groups_;
+  PeerTable& peers_;
+  Supervisor& supervisor_;
+  MissingConnections& missing_;
+  BufferPool& pool_;
+  RailDivider divider_;
+  std::unique_ptr<MessageGate> gate_;
+  std::vector<std::unique_ptr<transport::WorkRequest>> storage_;
+  transport::WorkRequest* free_ = nullptr;
+  Nanoseconds looked_at_ = 0;  // when draining rails were last looked at
+  uint64_t retransmitted_ = 0;
+  bool released_any_ = false;
+};
+
+}  // namespace nezha::engine

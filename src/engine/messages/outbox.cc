@@ -1,0 +1,230 @@
+#include "engine/messages/outbox.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <string>
+
+#include "base/copy.h"
+#include "base/divide_up.h"
+#include "engine/observer/diagnostics.h"
+#include "engine/membership/failures.h"
+#include "engine/group/group.h"
+#include "engine/common/options.h"
+#include "engine/flow/transfers.h"
+
+namespace nezha::engine {
+
+using transport::Landing;
+
+namespace {
+
+// Shorter chunks cost more in headers than a second rail brings.
+constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
+
+// A message has two chunks for every rail, so that a short one uses all rails, too.
+uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
+  const uint64_t pieces = 2 * uint64_t{options.rails};
+  const uint64_t even = divide_up(bytes, pieces);
+  const uint64_t least = std::min(options.chunk_bytes, kChunkBytesWorthARail);
+  return static_cast<uint32_t>(std::clamp(even, least, options.chunk_bytes));
+}
+
+}  // namespace
+
+Landing duplicate(Group& group) {
+  ++group.counters.duplicates;
+  return {};
+}
+
+Outbox::Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory)
+    : parts_(parts), group_(group), owner_(owner), memory_(memory),
+      peers_(static_cast<size_t>(parts.options.world_size), memory) {
+  short_division_.op = {Collective::send_recv, 0, group.comm};
+}
+
+Status Outbox::start(const MessageRequest& request, Work& work) {
+  Send send;
+  send.peer = group_.members[static_cast<size_t>(request.peer)].global_rank;
+  send.data = static_cast<const std::byte*>(request.buffer);
+  send.op = op_of(request);
+  send.deadline = request.deadline;
+  send.work = &work;
+  send.bytes = bytes_of(send.op);
+  Peer& peer = peer_of(send.peer);
+  if (send.bytes <= parts_.options.inline_bytes &&
+      peer.eager_sent - peer.eager_drained + kRecordCost + send.bytes <= kEagerBytesMax) {
+    return send_inline(send);
+  }
+  if (peer.unaccepted >= kWaitingMax / 2) {
+    return error(Code::exhausted, "rank %d: %llu messages to rank %d wait to be received "
+                 "(communicator %" PRIu64 "); wait for some of them before sending more", group_.rank,
+                 static_cast<unsigned long long>(peer.unaccepted), request.peer, group_.comm);
+  }
+  send.chunk_bytes = chunk_bytes_for(send.bytes, parts_.options);
+  send.chunks = static_cast<uint32_t>(divide_up(send.bytes, send.chunk_bytes));
+  peer.sends.emplace(peer.next_number, send);
+  ++pending_;
+  ++peer.unaccepted;
+  post_control(send.peer, kOffer, peer.next_number++, send.op, send.chunk_bytes);
+  return Status::ok();
+}
+
+// Control frames and copies of short messages outlive the messages, so they share one division.
+Division& Outbox::division_of(const transport::WorkRequest& request) {
+  if (request.header.stage == kPayload) {
+    auto& sends = peer_of(request.peer).sends;
+    const auto found = sends.find(request.header.op_seq);
+    if (found != sends.end()) return found->second.division;
+  }
+  return short_division_;
+}
+
+// The send is complete as soon as the message is copied: a short one never waits for its receiver.
+Status Outbox::send_inline(const Send& send) {
+  transport::WorkRequest* request = parts_.transfers.take();
+  const Buffer copy = send.bytes > 0 ? parts_.pool.take(send.bytes) : Buffer();
+  if (request == nullptr || (send.bytes > 0 && copy.data == nullptr)) {
+    if (request != nullptr) parts_.transfers.give(*request);
+    parts_.pool.give(copy);
+    return error(Code::exhausted, "rank %d: no memory to copy a message of %s", group_.rank,
+                 describe(send.op).c_str());
+  }
+  Peer& peer = peer_of(send.peer);
+  copy_bytes(copy.data, send.data, send.bytes);
+  wire::FrameHeader& header = request->header;
+  header = wire::FrameHeader();
+  header.comm = group_.comm;
+  header.op_seq = peer.next_number++;
+  header.stage = kOffer;
+  header.slot = kInline;
+  header.length = static_cast<uint32_t>(send.bytes);
+  header.op = send.op;
+  request->data = copy.data;
+  request->copy = copy.data;
+  request->copy_class = copy.size_class;
+  request->owner = nullptr;
+  peer.eager_sent += kRecordCost + send.bytes;
+  parts_.transfers.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm},
+                          parts_.clock.now());
+  request->peer = send.peer;
+  parts_.transfers.post(*request);
+  parts_.diagnostics.complete(*send.work, Status::ok());
+  return Status::ok();
+}
+
+void Outbox::post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
+                           uint32_t chunk_bytes) {
+  transport::WorkRequest* request = parts_.transfers.take();
+  if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
+  request->header = wire::FrameHeader();
+  request->header.comm = group_.comm;
+  request->header.op_seq = number;
+  request->header.stage = stage;
+  request->header.slot = stage == kOffer ? kAnnounced : 0;
+  request->header.chunk = chunk_bytes;
+  request->header.op = op;
+  request->data = nullptr;
+  request->copy = nullptr;
+  request->owner = nullptr;
+  request->peer = global;
+  parts_.transfers.post(*request);
+}
+
+// At most credit_bytes of a message are under way at a time: a long one leaves room for others.
+void Outbox::post_chunks(Send& send, uint64_t number) {
+  const uint64_t window = std::max<uint64_t>(parts_.options.credit_bytes / send.chunk_bytes, 1);
+  while (send.next_chunk < send.chunks && send.unreleased < window) {
+    transport::WorkRequest* request = parts_.transfers.take();
+    if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
+    const uint64_t offset = uint64_t{send.next_chunk} * send.chunk_bytes;
+    wire::FrameHeader& header = request->header;
+    header = wire::FrameHeader();
+    header.flags = wire::kFlagAckNow;  // the sender's caller waits for its memory
+    header.comm = group_.comm;
+    header.op_seq = number;
+    header.stage = kPayload;
+    header.chunk = send.next_chunk++;
+    header.length = static_cast<uint32_t>(std::min<uint64_t>(send.chunk_bytes, send.bytes - offset));
+    header.op = send.op;
+    request->data = send.data + offset;
+    request->copy = nullptr;
+    request->owner = &owner_;
+    ++send.unreleased;
+    request->turn = send.turn;
+    request->turn.parts = send.chunks;
+    request->peer = send.peer;
+    parts_.transfers.post(*request);
+    // The other chunks of the message wait with this one for the gate.
+    if (send.turn.number == 0 && parts_.transfers.gates(Collective::send_recv)) return;
+  }
+}
+
+void Outbox::admitted(const transport::WorkRequest& first) {
+  const uint64_t number = first.header.op_seq;
+  Send& send = peer_of(first.peer).sends.at(number);
+  send.turn = first.turn;
+  post_chunks(send, number);
+}
+
+void Outbox::released(const transport::WorkRequest& request) {
+  Peer& peer = peer_of(request.peer);
+  const uint64_t number = request.header.op_seq;
+  Send& send = peer.sends.at(number);
+  --send.unreleased;
+  post_chunks(send, number);
+  if (send.unreleased == 0) finish(peer, number);
+}
+
+void Outbox::finish(Peer& peer, uint64_t number) {
+  const auto found = peer.sends.find(number);
+  Work* const work = found->second.work;
+  const Nanoseconds now = parts_.clock.now();
+  if (!parts_.transfers.gates(Collective::send_recv)) {
+    parts_.transfers.learn(group_, found->second.division, now);
+  }
+  peer.sends.erase(found);
+  --pending_;
+  parts_.diagnostics.complete(*work, Status::ok(), now);
+}
+
+// --------------------------------------------------------------------------------- answers
+
+Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
+  Peer& peer = peer_of(global);
+  if (header.length != 0 || header.op_seq >= peer.next_number) return kRefused;
+  const auto found = peer.sends.find(header.op_seq);
+  if (found == peer.sends.end()) return duplicate(group_);
+  Send& send = found->second;
+  if (!(header.op == send.op)) return kRefused;
+  if (send.accepted) return duplicate(group_);
+  send.accepted = true;
+  --peer.unaccepted;
+  if (!parts_.transfers.gates(Collective::send_recv)) {
+    parts_.transfers.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm},
+                            parts_.clock.now());
+  }
+  if (send.chunks == 0) {
+    finish(peer, header.op_seq);
+  } else {
+    post_chunks(send, header.op_seq);
+  }
+  return {};
+}
+
+Landing Outbox::place_drained(int global, const wire::FrameHeader& header) {
+  Peer& peer = peer_of(global);
+  if (header.length != 0 || header.op_seq > peer.eager_sent) return kRefused;
+  // The value is cumulative: an older one, overtaken on another rail, says nothing.
+  peer.eager_drained = std::max(peer.eager_drained, header.op_seq);
+  return {};
+}
+
+void Outbox::fail(const Status& why) {
+  peers_.visit([&](Peer& peer) {
+    for (const auto& [number, send] : peer.sends) parts_.diagnostics.complete(*send.work, why);
+    peer = Peer(memory_);
+  });
+  pending_ = 0;
+}
+
+}  // namespace nezha::engine

@@ -205,9 +205,10 @@ bool Engine::run(Nanoseconds now) {
     shrinker_.run(now);
     settle_all();
     if (now >= credit_.acks_due()) credit_.acknowledge_all();
+    peers_.visit_unconnected([this](PeerLinks& links) { missing_.need(links); });
     output = transfers_.run(now);
     // Sending can find a connection dead. No event will come to handle what that released or ended.
-    again = transfers_.has_released() || shrinker_.is_due() || !all_settled();
+    again = transfers_.has_released() || shrinker_.is_due() || !all_settled() || peers_.any_unconnected();
   }
   next_wakeup_ = std::min({failures_.next_deadline(), credit_.acks_due(), supervisor_.next_wakeup(),
                            shrinker_.next_wakeup(), transfers_.next_wakeup()});

@@ -39,7 +39,7 @@ Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header
 
 void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
                        const Landing& landing) {
-  supervisor_.touch(connection.peer);
+  peers_.touch(connection.peer);
   Group* group = groups_.find(header.comm);
   credit_.landed(connection, group, header, landing.kind == kEarlyLanding);
   if (landing.destination != nullptr && header.op.collective != Collective::send_recv &&
@@ -56,7 +56,7 @@ void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
 }
 
 void Engine::on_released(Connection& connection, WorkRequest& request) {
-  supervisor_.touch(connection.peer);
+  peers_.touch(connection.peer);
   if (request.timed_from != 0) transfers_.took(connection, request);
   transfers_.release(request);
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/membership/missing_connections.h"
-#include "engine/membership/supervisor.h"
 #include "engine/common/workspace.h"
 
 namespace nezha::engine {
@@ -125,7 +123,7 @@ void Transfers::post(WorkRequest& request) {
 
 void Transfers::queue(WorkRequest& request) {
   PeerLinks& links = peers_.of(request.peer);
-  if (links.links().empty()) missing_.need(links);
+  if (links.links().empty()) peers_.need(request.peer);
   links.queue(request);
   peers_.wake(request.peer);
 }
@@ -161,7 +159,7 @@ bool Transfers::run(Nanoseconds now) {
 }
 
 void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
-  supervisor_.touch(links.peer());
+  peers_.touch(links.peer());
   // A transfer of an operation that has long been over here goes on whichever rail is soonest.
   static constexpr control::Shares kAnyRail = {.weight = {}, .pull = true};
   Division* division = nullptr;  // of the transfer that is looked at

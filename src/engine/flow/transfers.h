@@ -23,15 +23,11 @@
 
 namespace nezha::engine {
 
-class MissingConnections;
-class Supervisor;
-
 class Transfers {
  public:
   Transfers(const EngineOptions& options, const Clock& clock, const GroupTable& groups, PeerTable& peers,
-            Supervisor& supervisor, MissingConnections& missing, BufferPool& pool)
-      : options_(options), clock_(clock), groups_(groups), peers_(peers), supervisor_(supervisor),
-        missing_(missing), pool_(pool),
+            BufferPool& pool)
+      : options_(options), clock_(clock), groups_(groups), peers_(peers), pool_(pool),
         divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
   // The connections are gone: gives back the bytes of transfers that were never acknowledged, which
   // nothing reads now.
@@ -104,8 +100,6 @@ class Transfers {
   const Clock& clock_;
   const GroupTable& groups_;
   PeerTable& peers_;
-  Supervisor& supervisor_;
-  MissingConnections& missing_;
   BufferPool& pool_;
   RailDivider divider_;
   std::unique_ptr<MessageGate> gate_;

@@ -38,6 +38,14 @@ Nanoseconds Supervisor::next_wakeup() const {
   return manager_ == nullptr ? next_look() : std::min(next_look(), manager_->next_wakeup());
 }
 
+// The look that was planned while there was nothing to do comes too late for a connection that
+// falls silent after a peer was touched. Operations shorter than kTickBusy end before this look.
+Nanoseconds Supervisor::next_look() const {
+  const Nanoseconds touched_at = parts_.peers.touched_at();
+  const Nanoseconds busy = touched_at == kNever ? kNever : touched_at + kTickBusy;
+  return std::min({next_tick_, busy, reconciler_.due(), parts_.missing.due()});
+}
+
 void Supervisor::run(Nanoseconds now) {
   if (stopped_) return;
   if (last_tick_ != 0 && now - next_look() > kOwnStall) excuse(now, now - next_look());
@@ -46,6 +54,7 @@ void Supervisor::run(Nanoseconds now) {
   reconciler_.begin_run();
   last_tick_ = now;
   next_tick_ = now + kTickIdle;
+  parts_.peers.begin_look();
   awaited_.assign(peers_.size(), false);
   parts_.diagnostics.mark_awaited(awaited_);
   parts_.shrinker.mark_awaited(awaited_);
@@ -64,15 +73,6 @@ void Supervisor::excuse(Nanoseconds now, Nanoseconds stood_still) {
     if (peer.cut_off_at != kNever) peer.cut_off_at += stood_still;
   }
   parts_.missing.excuse(stood_still);
-}
-
-// The look that was planned while there was nothing to do comes too late for a connection that
-// falls silent now. Operations shorter than kTickBusy end before the look that is planned here.
-void Supervisor::touch(int peer) {
-  Peer& touched = peers_[static_cast<size_t>(peer)];
-  if (touched.touched) return;
-  touched.touched = true;
-  if (touched.expected_since == kNever) next_tick_ = std::min(next_tick_, parts_.clock.now() + kTickBusy);
 }
 
 void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
@@ -97,8 +97,8 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
         return link.has_work() || !link.unresolved.requests.empty();
       });
   const bool awaited = awaited_[static_cast<size_t>(links.peer())];
-  if (peer.touched || under_way || awaited) peer.busy_until = now + kBusyFor;
-  peer.touched = false;
+  if (links.touched || under_way || awaited) peer.busy_until = now + kBusyFor;
+  links.touched = false;
   if (now >= peer.busy_until && now >= peer.asked_until) {
     peer.expected_since = kNever;
     return;

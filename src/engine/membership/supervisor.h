@@ -64,7 +64,7 @@ class Supervisor final : public transport::JoinEvents {
   struct Parts {
     const EngineOptions& options;
     const Clock& clock;
-    const PeerTable& peers;
+    PeerTable& peers;
     Transfers& transfers;
     Failures& failures;
     Diagnostics& diagnostics;
@@ -89,8 +89,6 @@ class Supervisor final : public transport::JoinEvents {
   void run(Nanoseconds now);
   Nanoseconds next_wakeup() const;
 
-  // Data was posted to or came from the peer since the last look.
-  void touch(int peer);
   void on_control(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& payload);
   // The link's connection is down; takes what the peer has not acknowledged.
@@ -144,7 +142,6 @@ class Supervisor final : public transport::JoinEvents {
     bool spoken = false;  // the peer itself answered
   };
   struct Peer {
-    bool touched = false;
     Nanoseconds busy_until = 0;      // until then this rank has work with it
     Nanoseconds asked_until = 0;     // until then it has work with this rank, as it says
     Nanoseconds expected_since = kNever;  // since when it is to beat often
@@ -188,9 +185,7 @@ class Supervisor final : public transport::JoinEvents {
   void on_reconcile(PeerLinks& links, const transport::Connection& from,
                     const wire::FrameHeader& header);
   double spread() const;
-  Nanoseconds next_look() const {
-    return std::min({next_tick_, reconciler_.due(), parts_.missing.due()});
-  }
+  Nanoseconds next_look() const;
 
   const Parts parts_;
   Reconciler reconciler_;

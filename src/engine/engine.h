@@ -160,7 +160,7 @@ class Engine final : public GroupCalls,
   Diagnostics diagnostics_{groups_, loop_.clock(), options_.world_size};
   Failures failures_{options_, groups_, peers_, pool_, diagnostics_, transfers_, missing_, shrinker_};
   MissingConnections missing_{options_, loop_.clock(), peers_, failures_};
-  Transfers transfers_{options_, loop_.clock(), groups_, peers_, pool_};
+  Transfers transfers_{options_, loop_.clock(), peers_, pool_};
   CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_};
   EarlyFrames early_{groups_, peers_, pool_, parked_, failures_};
   Operations operations_{loop_.clock(), groups_, planner_, diagnostics_,

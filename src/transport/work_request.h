@@ -49,6 +49,7 @@ struct WorkRequest {
   uint32_t copy_class = 0;      // the pool that the copy came from
   void* shared = nullptr;       // the engine's: memory that the request has a share in
   RailTurn turn;
+  uint64_t division = 0;        // the engine's: how the transfer's operation is divided among rails
 };
 
 // A first-in, first-out queue, linked through `next`.

@@ -155,7 +155,7 @@ uint16_t announced_to_rank_1(const std::vector<int>& host_of) {
   sum.expect_sum();
   uint16_t heard = 0;
   for (const auto& execution : world.group(1).idle) {
-    heard = std::max(heard, execution->division.announced);
+    heard = std::max(heard, execution->division().announced);
   }
   return heard;
 }

@@ -25,6 +25,8 @@ class Activity {
   virtual void landed(const wire::FrameHeader& header, const transport::Landing& landing) = 0;
   // The connection died in the middle of a landing: the transfer will come again.
   virtual void landing_lost(const transport::Landing& landing) = 0;
+  // A gate gave rails to the message whose first transfer this is: its other transfers follow.
+  virtual void admitted(const transport::WorkRequest&) {}
 };
 
 }  // namespace nezha::engine

@@ -1,8 +1,8 @@
 // Division: how the transfers of one operation are divided among the rails, and when that is decided
 // again.
 //
-// Contract: a plain record, owned by the operation (an Execution or a message); progress lock held.
-// RailDivider fills it in.
+// Contract: a plain record; progress lock held. RailDivider owns and fills it in; an operation or a message
+// holds it while it lasts, and its transfers name it by number.
 #pragma once
 
 #include <array>
@@ -14,6 +14,8 @@
 namespace nezha::engine {
 
 struct Division {
+  uint64_t number = 0;
+  control::Policy* policy = nullptr;  // of the communicator; null: nothing has begun
   control::OpClass op;
   control::Shares shares;
   uint64_t rails_epoch = 0;         // RailDivider's epoch at the decision

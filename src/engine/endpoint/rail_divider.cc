@@ -12,8 +12,28 @@ namespace nezha::engine {
 using control::RailSnapshot;
 using control::Shares;
 
+RailDivider::Open RailDivider::open() {
+  if (free_.empty()) {
+    const size_t slot = divisions_.size();
+    free_.reserve(slot);
+    Division& made = divisions_.emplace_back();
+    made.number = slot;
+    return Open(&made, {this});
+  }
+  Division* const division = free_.back();
+  free_.pop_back();
+  return Open(division, {this});
+}
+
+void RailDivider::close(Division& division) noexcept {
+  division.number += kSlotMask + 1;
+  division.policy = nullptr;
+  free_.push_back(&division);
+}
+
 void RailDivider::begin(Division& division, control::Policy& policy, const control::OpClass& op,
                         Nanoseconds now) {
+  division.policy = &policy;
   division.op = op;
   division.begun_at = now;
   division.announced = 0;
@@ -32,7 +52,7 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
     division.decided_at = now;
     return;
   }
-  decided(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
+  decide(division, policy.shares(op, std::span(rails).first(rails_)), rails, now);
   division.announced = division.shares.announced;
   if (!division.shares.lasts || op.avoid != 0) return;
   before.group = op.group;
@@ -40,18 +60,18 @@ void RailDivider::begin(Division& division, control::Policy& policy, const contr
   before.shares = division.shares;
 }
 
-const Shares& RailDivider::shares(Division& division, control::Policy& policy, Nanoseconds now) {
+const Shares& RailDivider::shares(Division& division, Nanoseconds now) {
   const bool changed = division.rails_epoch != epoch_;
   if (!changed && now - division.decided_at < kReviewEvery) return division.shares;
   const Snapshots& rails = seen(now);
   division.whole &= !changed;
   const control::OpSample since = sample(division, division.decided_at, false, now, rails);
-  decided(division, policy.review(since, std::span(rails).first(rails_)), rails, now);
+  decide(division, division.policy->review(since, std::span(rails).first(rails_)), rails, now);
   return division.shares;
 }
 
-void RailDivider::decided(Division& division, const Shares& shares, const Snapshots& rails,
-                          Nanoseconds now) {
+void RailDivider::decide(Division& division, const Shares& shares, const Snapshots& rails,
+                         Nanoseconds now) {
   division.shares = control::avoiding(division.op.avoid, shares, std::span(rails).first(rails_));
   division.shares.number = ++decisions_;
   division.rails_epoch = epoch_;
@@ -66,7 +86,7 @@ void RailDivider::landed(Division& division, uint32_t rail, uint64_t bytes, Nano
   landed_at_[rail] = now;
 }
 
-void RailDivider::learn(const Division& division, control::Policy& policy, Nanoseconds now) {
+void RailDivider::learn(const Division& division, Nanoseconds now) {
   if (rails_ < 2) return;
   // Looks at the rails now, which adds to no operation's time, and not when the next one begins.
   const Snapshots& rails = seen(now);
@@ -89,7 +109,7 @@ void RailDivider::learn(const Division& division, control::Policy& policy, Nanos
   control::OpSample all = sample(division, division.begun_at, true, now, rails);
   all.operations += untold;
   all.total_s = (all.total_s + static_cast<double>(untold_for) / kSecond) / all.operations;
-  policy.learn(all);
+  division.policy->learn(all);
 }
 
 control::OpSample RailDivider::sample(const Division& division, Nanoseconds since, bool all,

@@ -10,6 +10,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -30,15 +31,29 @@ class RailDivider {
               const std::vector<double>& nominal_bytes_per_s)
       : peers_(peers), rails_(rails), nominal_bytes_per_s_(nominal_bytes_per_s) {}
 
+  // A division for one operation. When it is closed, transfers that still name it go on whichever rail
+  // is soonest. May throw std::bad_alloc.
+  struct Close {
+    RailDivider* divider = nullptr;
+    void operator()(Division* division) const { divider->close(*division); }
+  };
+  using Open = std::unique_ptr<Division, Close>;
+  Open open();
+  // The division that a transfer names; null: it is closed.
+  Division* find(uint64_t number) {
+    Division& division = divisions_[number & kSlotMask];
+    return division.number == number && division.policy != nullptr ? &division : nullptr;
+  }
+
   void begin(Division& division, control::Policy& policy, const control::OpClass& op, Nanoseconds now);
   // The shares for the next transfer of the operation; asks the policy for a review if one is due.
-  const control::Shares& shares(Division& division, control::Policy& policy, Nanoseconds now);
+  const control::Shares& shares(Division& division, Nanoseconds now);
   // A timed transfer of the operation was acknowledged. The rail was busy with it since it was
   // posted, or since the transfer before it landed there, so that time in which operations share a
   // rail is divided among them.
   void landed(Division& division, uint32_t rail, uint64_t bytes, Nanoseconds posted, Nanoseconds now);
   // The operation is over: the policy learns from it.
-  void learn(const Division& division, control::Policy& policy, Nanoseconds now);
+  void learn(const Division& division, Nanoseconds now);
   // A connection was lost, fell silent, or returned: what was decided before holds no longer.
   void rails_changed() { ++epoch_, seen_at_ = kNever; }
 
@@ -51,6 +66,10 @@ class RailDivider {
   // The rails are looked at again after so long: short operations end faster than rates change.
   static constexpr Nanoseconds kSeenAgain = kMillisecond;
 
+  // The part of a division's number that is its place in `divisions_`; the rest counts its uses.
+  static constexpr uint64_t kSlotMask = 0xFFFFFFFF;
+
+  void close(Division& division) noexcept;
   const Snapshots& seen(Nanoseconds now);
   // A decision that lasts, until the rails are looked at again.
   struct Lasting {
@@ -66,8 +85,8 @@ class RailDivider {
 
   control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
                            const Snapshots& rails) const;
-  void decided(Division& division, const control::Shares& shares, const Snapshots& rails,
-               Nanoseconds now);
+  void decide(Division& division, const control::Shares& shares, const Snapshots& rails,
+              Nanoseconds now);
 
   const std::vector<std::unique_ptr<PeerLinks>>& peers_;
   const uint32_t rails_;
@@ -78,6 +97,8 @@ class RailDivider {
   uint64_t epoch_ = 0;
   uint64_t decisions_ = 0;
   std::array<Lasting, kCollectiveCount> lasting_;
+  std::deque<Division> divisions_{1};  // [0] is never used: number 0 names none
+  std::vector<Division*> free_;        // has room for all of them
 };
 
 }  // namespace nezha::engine

@@ -135,7 +135,7 @@ void Transfers::admit(Nanoseconds now) {
     queue(*first);
     const bool is_message = first->header.op.collective == Collective::send_recv;
     if (!is_message || first->owner == nullptr) continue;  // the transfer is the whole message
-    groups_.find(first->header.comm)->mailbox->admitted(*first);
+    static_cast<Activity*>(first->owner)->admitted(*first);
   }
 }
 
@@ -167,9 +167,8 @@ void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
     if (options_.rails < 2) return kAnyRail;
     division = nullptr;
     if (request.turn.rails != 0) return gate_->shares(request.turn);
-    Group* group = nullptr;
-    division = division_of(request, &group);
-    return division == nullptr ? kAnyRail : divider_.shares(*division, *group->policy, now);
+    division = divider_.find(request.division);
+    return division == nullptr ? kAnyRail : divider_.shares(*division, now);
   };
   links.dispatch(now, shares_of, [&](uint32_t rail, const WorkRequest& request) {
     if (division != nullptr) division->use[rail].bytes += frame_cost(request.header.length);
@@ -179,26 +178,10 @@ void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
 void Transfers::took(const transport::Connection& connection, const WorkRequest& request) {
   const Nanoseconds now = clock_.now();
   peers_.of(connection.peer).took(connection, request, now);
-  Group* group = nullptr;
-  Division* const division = division_of(request, &group);
+  Division* const division = divider_.find(request.division);
   if (division == nullptr) return;
   divider_.landed(*division, static_cast<uint32_t>(connection.rail), frame_cost(request.header.length),
                   request.timed_from, now);
-}
-
-Division* Transfers::division_of(const WorkRequest& request, Group** group) const {
-  *group = groups_.find(request.header.comm);
-  if (*group == nullptr || !(*group)->is_created || !(*group)->failed.is_ok()) return nullptr;
-  if (request.header.op.collective == Collective::send_recv) {
-    return &(*group)->mailbox->division_of(request);
-  }
-  // A rank that needs no more data finishes while copies of data for others wait to be sent.
-  Execution* const active = (*group)->find_active(request.header.op_seq);
-  if (active != nullptr) return &active->division;
-  for (const auto& execution : (*group)->idle) {
-    if (execution->op_seq() == request.header.op_seq) return &execution->division;
-  }
-  return nullptr;
 }
 
 bool Transfers::has_work() const {

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
-#include "engine/group/group_table.h"
 #include "engine/endpoint/message_gate.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
@@ -25,9 +24,8 @@ namespace nezha::engine {
 
 class Transfers {
  public:
-  Transfers(const EngineOptions& options, const Clock& clock, const GroupTable& groups, PeerTable& peers,
-            BufferPool& pool)
-      : options_(options), clock_(clock), groups_(groups), peers_(peers), pool_(pool),
+  Transfers(const EngineOptions& options, const Clock& clock, PeerTable& peers, BufferPool& pool)
+      : options_(options), clock_(clock), peers_(peers), pool_(pool),
         divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
   // The connections are gone: gives back the bytes of transfers that were never acknowledged, which
   // nothing reads now.
@@ -67,18 +65,12 @@ class Transfers {
   bool has_released() const { return released_any_; }
   uint64_t retransmitted() const { return retransmitted_; }
 
-  // The group's policy decides about an operation that begins, and learns of one that is over.
-  void divide(Group& group, Division& division, const control::OpClass& op, Nanoseconds now) {
-    divider_.begin(division, *group.policy, op, now);
-  }
-  void learn(Group& group, const Division& division, Nanoseconds now) {
-    divider_.learn(division, *group.policy, now);
-  }
+  RailDivider& divider() { return divider_; }
+  const RailDivider& divider() const { return divider_; }
   void rails_changed() {
     divider_.rails_changed();
     if (gate_ != nullptr) gate_->rails_changed();
   }
-  const RailDivider& divider() const { return divider_; }
   // Null: messages do not wait for rails.
   MessageGate* gate() { return gate_.get(); }
   void set_gate(std::unique_ptr<MessageGate> gate) { gate_ = std::move(gate); }
@@ -93,12 +85,9 @@ class Transfers {
   void dispatch(PeerLinks& links, Nanoseconds now);
   // Queues the transfers of messages to which the gate gives rails now.
   void admit(Nanoseconds now);
-  // Null when the operation of the transfer has been over here for a while.
-  Division* division_of(const transport::WorkRequest& request, Group** group) const;
 
   const EngineOptions& options_;
   const Clock& clock_;
-  const GroupTable& groups_;
   PeerTable& peers_;
   BufferPool& pool_;
   RailDivider divider_;

@@ -82,14 +82,11 @@ class Mailbox final : public Activity {
   // Whether an operation needs it that is not a standing receive (MessageRequest::stands).
   bool awaits(int member) const { return needs(member, false); }
   bool is_idle() const { return pending_ == 0 && outbox_.is_idle(); }
-  // The gate gave rails to the message whose first transfer this is: its other transfers follow.
-  void admitted(const transport::WorkRequest& first) { outbox_.admitted(first); }
-  // The division of the message to which this rank's request belongs.
-  Division& division_of(const transport::WorkRequest& request) { return outbox_.division_of(request); }
 
   void released(transport::WorkRequest& request) override;
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;
+  void admitted(const transport::WorkRequest& first) override { outbox_.admitted(first); }
 
  private:
   enum class ChunkState : uint8_t { waiting, landing, landed };

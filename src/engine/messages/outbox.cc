@@ -38,8 +38,9 @@ Landing duplicate(Group& group) {
 
 Outbox::Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory)
     : parts_(parts), group_(group), owner_(owner), memory_(memory),
-      peers_(static_cast<size_t>(parts.options.world_size), memory) {
-  short_division_.op = {Collective::send_recv, 0, group.comm};
+      peers_(static_cast<size_t>(parts.options.world_size), memory),
+      short_division_(parts.transfers.divider().open()) {
+  short_division_->op = {Collective::send_recv, 0, group.comm};
 }
 
 Status Outbox::start(const MessageRequest& request, Work& work) {
@@ -62,21 +63,18 @@ Status Outbox::start(const MessageRequest& request, Work& work) {
   }
   send.chunk_bytes = chunk_bytes_for(send.bytes, parts_.options);
   send.chunks = static_cast<uint32_t>(divide_up(send.bytes, send.chunk_bytes));
-  peer.sends.emplace(peer.next_number, send);
+  const uint64_t number = peer.next_number;
+  const Send& started = peer.sends.emplace(number, std::move(send)).first->second;
+  ++peer.next_number;
   ++pending_;
   ++peer.unaccepted;
-  post_control(send.peer, kOffer, peer.next_number++, send.op, send.chunk_bytes);
+  post_control(started.peer, kOffer, number, started.op, started.chunk_bytes);
   return Status::ok();
 }
 
-// Control frames and copies of short messages outlive the messages, so they share one division.
-Division& Outbox::division_of(const transport::WorkRequest& request) {
-  if (request.header.stage == kPayload) {
-    auto& sends = peer_of(request.peer).sends;
-    const auto found = sends.find(request.header.op_seq);
-    if (found != sends.end()) return found->second.division;
-  }
-  return short_division_;
+void Outbox::begin(Division& division, uint64_t bytes) {
+  parts_.transfers.divider().begin(division, *group_.policy, {Collective::send_recv, bytes, group_.comm},
+                                   parts_.clock.now());
 }
 
 // The send is complete as soon as the message is copied: a short one never waits for its receiver.
@@ -104,8 +102,8 @@ Status Outbox::send_inline(const Send& send) {
   request->copy_class = copy.size_class;
   request->owner = nullptr;
   peer.eager_sent += kRecordCost + send.bytes;
-  parts_.transfers.divide(group_, short_division_, {Collective::send_recv, send.bytes, group_.comm},
-                          parts_.clock.now());
+  request->division = short_division_->number;
+  begin(*short_division_, send.bytes);
   request->peer = send.peer;
   parts_.transfers.post(*request);
   parts_.diagnostics.complete(*send.work, Status::ok());
@@ -126,6 +124,8 @@ void Outbox::post_control(int global, Stage stage, uint64_t number, const wire::
   request->data = nullptr;
   request->copy = nullptr;
   request->owner = nullptr;
+  short_division_->policy = group_.policy.get();
+  request->division = short_division_->number;
   request->peer = global;
   parts_.transfers.post(*request);
 }
@@ -149,6 +149,7 @@ void Outbox::post_chunks(Send& send, uint64_t number) {
     request->data = send.data + offset;
     request->copy = nullptr;
     request->owner = &owner_;
+    request->division = send.division == nullptr ? short_division_->number : send.division->number;
     ++send.unreleased;
     request->turn = send.turn;
     request->turn.parts = send.chunks;
@@ -180,7 +181,7 @@ void Outbox::finish(Peer& peer, uint64_t number) {
   Work* const work = found->second.work;
   const Nanoseconds now = parts_.clock.now();
   if (!parts_.transfers.gates(Collective::send_recv)) {
-    parts_.transfers.learn(group_, found->second.division, now);
+    parts_.transfers.divider().learn(*found->second.division, now);
   }
   peer.sends.erase(found);
   --pending_;
@@ -200,8 +201,8 @@ Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
   send.accepted = true;
   --peer.unaccepted;
   if (!parts_.transfers.gates(Collective::send_recv)) {
-    parts_.transfers.divide(group_, send.division, {Collective::send_recv, send.bytes, group_.comm},
-                            parts_.clock.now());
+    send.division = parts_.transfers.divider().open();
+    begin(*send.division, send.bytes);
   }
   if (send.chunks == 0) {
     finish(peer, header.op_seq);

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
-#include "engine/endpoint/division.h"
+#include "engine/endpoint/rail_divider.h"
 #include "engine/common/message.h"
 #include "engine/common/peer_records.h"
 #include "engine/common/work.h"
@@ -69,7 +69,7 @@ class Outbox {
     uint32_t unreleased = 0;
     bool accepted = false;
     transport::RailTurn turn;
-    Division division;  // begins when it is accepted
+    RailDivider::Open division;  // begins when it is accepted
   };
 
   // `owner` hears of releases, and passes them on to released().
@@ -83,9 +83,7 @@ class Outbox {
   transport::Landing place_accept(int global, const wire::FrameHeader& header);
   transport::Landing place_drained(int global, const wire::FrameHeader& header);
   void released(const transport::WorkRequest& request);
-  // As Mailbox::admitted and Mailbox::division_of.
   void admitted(const transport::WorkRequest& first);
-  Division& division_of(const transport::WorkRequest& request);
   // The group failed, and the requests are withdrawn.
   void fail(const Status& why);
 
@@ -112,6 +110,8 @@ class Outbox {
   };
 
   Peer& peer_of(int global) { return peers_.of(global); }
+  // Control frames and copies of short messages outlive the messages, so they share one division.
+  void begin(Division& division, uint64_t bytes);
   Status send_inline(const Send& send);
   void post_chunks(Send& send, uint64_t number);
   void finish(Peer& peer, uint64_t number);
@@ -122,7 +122,7 @@ class Outbox {
   std::pmr::memory_resource* const memory_;
   PeerRecords<Peer> peers_;
   uint64_t pending_ = 0;     // sends whose Work is not complete
-  Division short_division_;  // of the latest short message, and of all control frames
+  RailDivider::Open short_division_;  // of the latest short message, and of all control frames
 };
 
 }  // namespace nezha::engine

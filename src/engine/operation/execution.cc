@@ -41,6 +41,7 @@ bool receives(const Step& step) {
 void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
                         std::shared_ptr<const schedule::Schedule> schedule, uint64_t op_seq, Work& work) {
   schedule_ = std::move(schedule);
+  division_ = parts_.transfers.divider().open();
   operands_.prepare(request, plan, *schedule_);
   op_seq_ = op_seq;
   deadline_ = request.deadline;
@@ -266,9 +267,10 @@ void Execution::post(Cursor& at, const Step& step) {
   header.stage = step.stage;
   header.slot = step.slot;
   header.length = length;
-  header.rails = division.announced;
+  header.rails = division_->announced;
   header.op = descriptor_;
   if (local_counts_) header.op.count = operands_.elements_to(step.peer);
+  request->division = division_->number;
   request->data = source;
   request->copy = nullptr;
   request->shared = nullptr;
@@ -377,7 +379,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
 // Notes what rank 0 announces for the next operation like this one, and whether the member wants an
 // answer, which leaves when the programs are done here (CreditAccounts::answer).
 void Execution::note_header(int member, const wire::FrameHeader& header) {
-  if (header.rails != 0 && group_.rank != 0) division.announced = header.rails;
+  if (header.rails != 0 && group_.rank != 0) division_->announced = header.rails;
   if ((header.flags & wire::kFlagAckNow) == 0) return;
   group_.members[static_cast<size_t>(member)].answer_wanted = true;
 }

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
-#include "engine/endpoint/division.h"
+#include "engine/endpoint/rail_divider.h"
 #include "engine/operation/host_phases.h"
 #include "engine/common/op_request.h"
 #include "engine/operation/operands.h"
@@ -94,7 +94,10 @@ class Execution final : public Activity {
   // Early frames of an open chunk are in the group's store.
   void early_arrived(uint32_t chunk);
   bool closed = false;
-  Division division;  // begins with the execution
+  // How its transfers are divided among the rails; begins with the execution, and stays until the
+  // object is used again: other ranks may still need frames then.
+  Division& division() { return *division_; }
+  const Division& division() const { return *division_; }
 
   Group& group() const { return group_; }
   uint64_t op_seq() const { return op_seq_; }
@@ -161,6 +164,7 @@ class Execution final : public Activity {
   // By member: the cost of frames that it must have consumed before the operation is complete here.
   std::vector<uint64_t> consumed_targets_;
   std::vector<bool> sent_to_;  // by member
+  RailDivider::Open division_;
 };
 
 }  // namespace nezha::engine

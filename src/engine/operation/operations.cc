@@ -9,7 +9,7 @@ namespace nezha::engine {
 namespace {
 
 // A group keeps so many executions to use again, as many as usually run beside each other. Frames
-// that other ranks still need go by the divisions of these (Transfers::division_of).
+// that other ranks still need go by the divisions of these.
 constexpr size_t kIdleMax = 64;
 
 }  // namespace
@@ -58,13 +58,12 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
   }
   const Nanoseconds now = clock_.now();
   if (!execution.in_memory()) {
-    parts_.transfers.divide(group, execution.division,
-                            {execution.descriptor().collective, execution.bytes(), group.comm,
-                             group.rank == 0 && !is_mixed(group.hosts.get()), execution.avoid_rails()},
-                            now);
+    const control::OpClass op{execution.descriptor().collective, execution.bytes(), group.comm,
+                              group.rank == 0 && !is_mixed(group.hosts.get()), execution.avoid_rails()};
+    parts_.transfers.divider().begin(execution.division(), *group.policy, op, now);
   }
-  execution.division.alone = index == 0;
-  group.active.front()->division.alone = index == 0;
+  execution.division().alone = index == 0;
+  group.active.front()->division().alone = index == 0;
   execution.start(now);
   if (execution.uses_memory()) memory_->began(execution);
   diagnostics_.started(execution);
@@ -104,7 +103,7 @@ void Operations::finish(Group& group, size_t index) {
   Execution& execution = *group.active[index];
   const Nanoseconds now = clock_.now();
   const bool is_gated = parts_.transfers.gates(execution.descriptor().collective);
-  if (!execution.in_memory() && !is_gated) parts_.transfers.learn(group, execution.division, now);
+  if (!execution.in_memory() && !is_gated) parts_.transfers.divider().learn(execution.division(), now);
   // An operation that is not handed out in memory ends with a frame: `memory_` still has it.
   if (execution.uses_memory()) memory_->forget(execution);
   // Without memory for this the operation stays active, and its caller hears of the failure.

@@ -1,8 +1,8 @@
 // Division: how the transfers of one operation are divided among the rails, and when that is decided
 // again.
 //
-// Contract: a plain record; progress lock held. RailDivider owns and fills it in; an operation or a message
-// holds it while it lasts, and its transfers name it by number.
+// Contract: a plain record; progress lock held. RailDivider owns it and fills it in. An operation or a
+// message holds it while it lasts, and its transfers name it by number.
 #pragma once
 
 #include <array>

@@ -15,6 +15,21 @@ import sys
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
+# What every file of the engine may include.
+ENGINE = {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress", "memory",
+          "transport"}
+# Folder of the engine -> the other folders of it that it may include. Files beside the folders see all.
+ROOMS: Dict[str, Set[str]] = {
+    "engine/common": set(),
+    "engine/endpoint": {"engine/common"},
+    "engine/group": {"engine/common", "engine/endpoint"},
+    "engine/flow": {"engine/common", "engine/endpoint", "engine/group"},
+    "engine/operation": {"engine/common", "engine/endpoint", "engine/group", "engine/flow"},
+    "engine/messages": {"engine/common", "engine/endpoint", "engine/group", "engine/flow"},
+    "engine/observer": {"engine/common", "engine/group", "engine/operation"},
+    "engine/membership": {"engine/common", "engine/endpoint", "engine/group", "engine/flow",
+                          "engine/observer"},
+}
 # layer -> the layers it may include, besides itself
 ALLOWED: Dict[str, Set[str]] = {
     "base": set(),
@@ -27,10 +42,10 @@ ALLOWED: Dict[str, Set[str]] = {
     "memory": {"base", "reduce", "wire"},
     "transport": {"base", "wire", "progress"},
     "rendezvous": {"base"},
-    "engine": {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress",
-               "memory", "transport"},
+    "engine": ENGINE | set(ROOMS),
+    **{room: ENGINE | seen for room, seen in ROOMS.items()},
     "context": {"base", "reduce", "wire", "schedule", "control", "control/policies",
-                "progress", "memory", "transport", "rendezvous", "engine"},
+                "progress", "memory", "transport", "rendezvous", "engine"} | set(ROOMS),
     "capi": {"base", "reduce", "wire", "control", "context", "nezha"},
 }
 # Where the parts of a rank are put together: it may name transports.
@@ -102,6 +117,8 @@ PRIVATE_SEEN = {("nezha_tools/aggregator/service.py", "nezha._native")}
 # Programs import these with nothing but Python installed. A function that needs NumPy imports it.
 BARE = ("nezha/",)
 NOT_BARE = ("nezha/torch/",)
+DEFINED = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :|(?: [^;]*)?\{)", re.MULTILINE)
+DECLARED = re.compile(r"^(?:class|struct) (\w+);", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s+(<[^>]+>|"[^"]+")', re.MULTILINE)
 
 
@@ -171,6 +188,26 @@ def includes(root: Path, folder: str) -> Iterator[Tuple[Path, str, int, str]]:
             yield path, path.relative_to(root / folder).as_posix(), line, found.group(1)
 
 
+def declared_above(root: Path) -> List[str]:
+    """Declarations of classes that are defined in a layer which their file may not include: a reference
+    to such a class is as good as an include."""
+    headers = {path.relative_to(root / "src").as_posix(): path.read_text()
+               for path in sorted((root / "src").rglob("*.h"))}
+    homes: Dict[str, Set[str]] = {}
+    for path, text in headers.items():
+        for name in DEFINED.findall(text):
+            homes.setdefault(name, set()).add(layer_of(path))
+    problems = []
+    for path, text in headers.items():
+        own = layer_of(path)
+        for name in DECLARED.findall(text):
+            seen = homes.get(name, {own})
+            if not seen & (ALLOWED.get(own, set()) | {own}):
+                problems.append(f"src/{path}: declares {name} of {', '.join(sorted(seen))}, "
+                                "which it may not include")
+    return problems
+
+
 def imported(tree: ast.Module) -> Iterator[Tuple[int, str, bool]]:
     """(line, module, whether it happens as soon as the file is imported). Relative imports stay inside a
     package, and are left out; a name that is imported counts as a module: it may be one."""
@@ -213,7 +250,7 @@ def check_packages(root: Path) -> List[str]:
 
 def check(root: Path) -> List[str]:
     """All offences, one line each."""
-    problems = check_packages(root)
+    problems = check_packages(root) + declared_above(root)
     for path, relative, line, included in includes(root, "src"):
         reason = offence(relative, included)
         if layer_of(relative) not in ALLOWED:

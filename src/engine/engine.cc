@@ -20,7 +20,6 @@ Status Engine::share_memory(memory::Host host) {
   if (!made) return made.status();
   memory_ = std::move(*made);
   operations_.set_memory(memory_.get());
-  planner_.set_memory(&memory_->memory());
   return Status::ok();
 }
 
@@ -49,13 +48,14 @@ Result<Group*> Engine::create_group(GroupRequest request) {
 
 Group& Engine::add_group(uint64_t comm) {
   const Mailbox::Parts parts{options_, loop_.clock(), peers_,    pool_,
-                             parked_,  transfers_,    failures_, diagnostics_};
+                             parked_,  transfers_,    failures_, flight_};
   auto group = std::make_unique<Group>();
   group->comm = group->lineage = comm;
   group->credit_bytes = options_.credit_bytes;
   group->early_cost.resize(peers_.all().size());
   group->rank_of_global.assign(peers_.all().size(), -1);
-  group->mailbox = std::make_unique<Mailbox>(parts, *group);
+  group->collectives = operations_.make(*group);
+  group->messages = std::make_unique<Mailbox>(parts, *group);
   return groups_.add(std::move(group));
 }
 
@@ -86,10 +86,8 @@ void Engine::drop_orphans() noexcept {
 }
 
 void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
-  if (memory_ != nullptr && tree.parent.empty()) {
-    group.memory = memory_->memory().area_of(group.comm, members);
-  }
-  group.hosts = planner_.hosts_of(members);
+  group.tree = std::move(tree);
+  operations_.set_members(group, members);
   group.members.reserve(members.size());  // all of them or none
   for (size_t i = 0; i < members.size(); ++i) {
     Member member;
@@ -98,7 +96,6 @@ void Engine::set_members(Group& group, std::vector<int> members, schedule::Aggre
     group.rank_of_global[static_cast<size_t>(members[i])] = static_cast<int>(i);
   }
   group.rank = group.rank_of_global[static_cast<size_t>(options_.rank)];
-  group.tree = std::move(tree);
 }
 
 std::optional<wire::OpDescriptor> Engine::next_call(const Group& group) const {
@@ -118,7 +115,7 @@ void Engine::destroy_group(Group& group) noexcept {
   group.is_leaving = true;
   try {
     if (group.comm >= CommNumber::kFirstParked) groups_.retire(group.comm);
-    failures_.keep_untold(group);
+    missing_.is_connecting() ? failures_.keep_untold(group) : failures_.forget_untold();
     failures_.fail(group, error(Code::aborted, "rank %d: communicator %" PRIu64 " was "
                                 "destroyed", options_.rank,
                                 group.comm), false);
@@ -128,10 +125,6 @@ void Engine::destroy_group(Group& group) noexcept {
   }
   settle(group);
   parked_.give_all(group);
-  for (const memory::Area* area : {group.memory, group.areas.collect, group.areas.hand_out}) {
-    if (area != nullptr) memory_->memory().leave(*area);
-  }
-  pool_.discharge(group.schedule_bytes);
   groups_.remove(group);
 }
 
@@ -142,15 +135,9 @@ void Engine::settle(Group& group) noexcept {
   group.settled = true;
   early_.drop_all(group);
   for (Member& member : group.members) transfers_.give_all(member.blocked);
-  group.ended.swap(group.active);
-  for (const auto& execution : group.ended) {
-    execution->withdraw();
-    if (memory_ != nullptr) memory_->forget(*execution);
-  }
-  group.mailbox->fail(group.failed);
+  group.collectives->fail(group.failed);
+  group.messages->fail(group.failed);
   parked_.give_frames(group);
-  for (const auto& execution : group.ended) diagnostics_.complete(*execution->work(), group.failed);
-  group.ended.clear();
 }
 
 bool Engine::all_settled() const {
@@ -171,7 +158,7 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
   if (request.attended && memory_ != nullptr) memory_->attend();
   // Where several operations are under way, the frames of all except the first leave together in
   // the next turn of the loop: one system call for many.
-  if (group.active.size() > 1) {
+  if (open_calls(group) > 1) {
     next_wakeup_ = 0;
   } else {
     run(now());
@@ -181,9 +168,9 @@ Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
 
 Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
   if (!group.failed.is_ok()) return group.failed;
-  work.flight = diagnostics_.submitted(group, request);
-  if (Status refused = group.mailbox->submit(request, work); !refused) {
-    diagnostics_.refused(work.flight, refused.code());
+  work.flight = flight_.submitted(group.comm, request);
+  if (Status refused = Mailbox::of(group).submit(request, work); !refused) {
+    flight_.refused(work.flight, refused.code());
     return refused;
   }
   failures_.expect_by(request.deadline);
@@ -192,7 +179,7 @@ Status Engine::begin(Group& group, const MessageRequest& request, Work& work) {
 }
 
 Result<std::optional<WaitingMessage>> Engine::probe(Group& group, const MessageRequest& request) {
-  return group.mailbox->probe(request);
+  return Mailbox::of(group).probe(request);
 }
 
 bool Engine::run(Nanoseconds now) {
@@ -217,29 +204,18 @@ bool Engine::run(Nanoseconds now) {
 
 bool Engine::has_work() const {
   const bool running = std::any_of(groups_.begin(), groups_.end(), [](const auto& group) {
-    return !group->active.empty() || !group->mailbox->is_idle();
+    return !group->collectives->is_idle() || !group->messages->is_idle();
   });
   return running || transfers_.has_work();
 }
 
-// Stops at a group's first operation that has not started: many may wait behind it.
-template <class Is>
-bool Engine::any_running(Is is) const {
-  for (const auto& group : groups_) {
-    for (const auto& execution : group->active) {
-      if (!execution->has_started()) break;
-      if (is(*group, *execution)) return true;
-    }
-  }
-  return false;
-}
-
 bool Engine::has_operation_over(uint64_t bytes) const {
-  return any_running([&](const Group&, const Execution& each) { return each.bytes() > bytes; });
+  return operations_.any_running(
+      [&](const Group&, const Execution& each) { return each.bytes() > bytes; });
 }
 
 progress::Polling Engine::polling() const {
-  const bool any_long = any_running([](const Group& group, const Execution& each) {
+  const bool any_long = operations_.any_running([](const Group& group, const Execution& each) {
     const double polled_bytes_max = group.costs.rate_bytes_per_s * kPolledMaxS;
     return static_cast<double>(each.bytes()) > polled_bytes_max && !each.in_memory();
   });

@@ -17,24 +17,27 @@
 #include <vector>
 
 #include "engine/common/buffer_pool.h"
-#include "engine/flow/credit_accounts.h"
-#include "engine/observer/diagnostics.h"
-#include "engine/flow/early_frames.h"
-#include "engine/operation/execution.h"
-#include "engine/membership/failures.h"
-#include "engine/group_calls.h"
-#include "engine/group/group_table.h"
-#include "engine/operation/memory_progress.h"
-#include "engine/membership/missing_connections.h"
-#include "engine/operation/operations.h"
+#include "engine/common/flight_log.h"
 #include "engine/common/options.h"
-#include "engine/group/parked_budget.h"
+#include "engine/common/work.h"
 #include "engine/endpoint/peer_table.h"
-#include "engine/operation/planner.h"
+#include "engine/flow/credit_accounts.h"
+#include "engine/flow/early_frames.h"
+#include "engine/flow/transfers.h"
+#include "engine/group/failures.h"
+#include "engine/group/group_table.h"
+#include "engine/group/parked_budget.h"
+#include "engine/group/progress_table.h"
+#include "engine/group_calls.h"
+#include "engine/membership/losses.h"
+#include "engine/membership/missing_connections.h"
 #include "engine/membership/shrink.h"
 #include "engine/membership/supervisor.h"
-#include "engine/flow/transfers.h"
-#include "engine/common/work.h"
+#include "engine/messages/mailbox.h"
+#include "engine/observer/diagnostics.h"
+#include "engine/operation/collectives.h"
+#include "engine/operation/memory_progress.h"
+#include "engine/operation/operations.h"
 #include "progress/loop.h"
 #include "transport/connection.h"
 
@@ -90,9 +93,12 @@ class Engine final : public GroupCalls,
   }
   BufferPool& pool() { return pool_; }
   const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_.all(); }
+  // How many collectives of the group are not over.
+  static size_t open_calls(const Group& group) { return Collectives::of(group).active.size(); }
   const GroupTable& groups() const { return groups_; }
   Diagnostics& diagnostics() { return diagnostics_; }
   Failures& failures() { return failures_; }
+  Losses& losses() { return losses_; }
   Transfers& transfers() { return transfers_; }
   CreditAccounts& credit() { return credit_; }
   Shrinker& shrinker() { return shrinker_; }
@@ -109,9 +115,6 @@ class Engine final : public GroupCalls,
   void out_of_memory() noexcept override;
 
  private:
-  // Whether `is(group, execution)` holds for an operation that has started.
-  template <class Is>
-  bool any_running(Is is) const;
   // Measured: beyond this, callers that sleep until they are woken are as quick
   // (docs/performance.md).
   static constexpr double kPolledMaxS = 2.5e-3;
@@ -155,19 +158,21 @@ class Engine final : public GroupCalls,
   BufferPool pool_;
   PeerTable peers_{options_, loop_.clock()};
   GroupTable groups_;
-  ParkedBudget parked_{options_};
-  Planner planner_{options_, pool_};
-  Diagnostics diagnostics_{groups_, loop_.clock(), options_.world_size};
-  Failures failures_{options_, groups_, peers_, pool_, diagnostics_, transfers_, missing_, shrinker_};
-  MissingConnections missing_{options_, loop_.clock(), peers_, failures_};
+  ParkedBudget parked_{options_, sizeof(Group) + sizeof(Collectives) + sizeof(Mailbox)};
+  FlightLog flight_{loop_.clock()};
+  ProgressTable progress_{loop_.clock(), options_.world_size};
+  Failures failures_{options_, groups_, peers_, pool_};
   Transfers transfers_{options_, loop_.clock(), peers_, pool_};
   CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_};
   EarlyFrames early_{groups_, peers_, pool_, parked_, failures_};
-  Operations operations_{loop_.clock(), groups_, planner_, diagnostics_,
+  Operations operations_{loop_.clock(), groups_, peers_, flight_, progress_,
                          {options_, pool_, transfers_, credit_, early_, failures_}};
-  Shrinker shrinker_{{options_, groups_, peers_, failures_, missing_, *this}};
-  Supervisor supervisor_{
-      {options_, loop_.clock(), peers_, transfers_, failures_, diagnostics_, shrinker_, missing_}};
+  Diagnostics diagnostics_{groups_, loop_.clock(), flight_, progress_};
+  Shrinker shrinker_{{options_, groups_, peers_, failures_, *this}};
+  Losses losses_{options_, groups_, peers_, failures_, transfers_, shrinker_};
+  MissingConnections missing_{options_, loop_.clock(), peers_, losses_};
+  Supervisor supervisor_{{options_, loop_.clock(), peers_, transfers_, groups_, failures_, losses_,
+                          flight_, diagnostics_, shrinker_, missing_}};
   std::unique_ptr<MemoryProgress> memory_;
   uint64_t connections_lost_ = 0;
   Nanoseconds next_wakeup_ = kNever;

@@ -28,7 +28,7 @@ Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {
     const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
-    return group->mailbox->place(connection, header, member);
+    return Mailbox::of(*group).place(connection, header, member);
   }
   const Landing landing = operations_.place(*group, connection, header);
   if (landing.destination != nullptr && transfers_.gates(header.op.collective)) {
@@ -48,7 +48,7 @@ void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
   }
   if (landing.owner == nullptr || group == nullptr) return;
   if (landing.kind == kEarlyLanding) {
-    early_.landed(*group, *static_cast<EarlyFrame*>(landing.owner));
+    operations_.landed_early(*group, *static_cast<EarlyFrame*>(landing.owner));
   } else {
     static_cast<Activity*>(landing.owner)->landed(header, landing);
   }
@@ -109,7 +109,7 @@ void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const St
   PeerLinks& links = peers_.of(connection.peer);
   links.left |= in_order;
   ++connections_lost_;
-  diagnostics_.rail(RailEventKind::lost, connection, in_order ? "left in order" : why.message());
+  flight_.rail(RailEventKind::lost, connection, in_order ? "left in order" : why.message());
   Link* const link = links.find(connection.rail, connection.lane);
   if (links.gone || link == nullptr) {  // nobody waits for it any more
     transfers_.drop(unacknowledged);
@@ -117,7 +117,7 @@ void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const St
     supervisor_.on_lost(links, *link, unacknowledged, why);
   } else {
     transfers_.repost(links, unacknowledged);  // the peer leaves; its other connections say so, too
-    if (links.any_up() == nullptr) failures_.left(connection.peer);
+    if (links.any_up() == nullptr) losses_.left(connection.peer);
   }
 }
 

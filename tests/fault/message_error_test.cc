@@ -141,7 +141,7 @@ TEST(MessageError, WrongCallsStartNothing) {
     EXPECT_FALSE(work.is_done());
   }
   EXPECT_TRUE(world.group(0).failed.is_ok());
-  EXPECT_TRUE(world.group(0).mailbox->is_idle());
+  EXPECT_TRUE(world.group(0).messages->is_idle());
   EXPECT_EQ(world.link(0, 1, 0).under_way(1) + world.link(0, 1, 1).under_way(1), 0U);
 }
 

@@ -154,7 +154,7 @@ TEST(MessageRail, TheLastOneLostFailsEveryMessage) {
     ASSERT_TRUE(failed->done());
     EXPECT_EQ(failed->work.status().code(), Code::peer_lost);
     EXPECT_EQ(world.engine(failed->rank).pool().bytes_in_use(), 0U);
-    EXPECT_TRUE(world.group(failed->rank).mailbox->is_idle());
+    EXPECT_TRUE(world.group(failed->rank).messages->is_idle());
   }
 }
 

@@ -30,7 +30,7 @@ OPERATIONS = "engine/operation/operations.cc"
 TRANSFERS = "engine/flow/transfers.cc"
 CREDIT = "engine/flow/credit_accounts.cc"
 EARLY = "engine/flow/early_frames.cc"
-FAILURES = "engine/membership/failures.cc"
+FAILURES = "engine/group/failures.cc"
 OUTBOX = "engine/messages/outbox.cc"
 MAIL = "engine/messages/mailbox.cc"
 MAIL_MATCHING = "engine/messages/mailbox_matching.cc"
@@ -85,8 +85,8 @@ DIAL_FAILED = """under_way_ = false;
 RAIL_CHECK = "rail < expected.rail_counts[rank]"
 
 LAST_RAIL = """if (manager_ == nullptr) {
-    parts_.failures.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
-                                             why.message().c_str()).with_rail(peer.last_rail),
+    parts_.losses.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
+                                           why.message().c_str()).with_rail(peer.last_rail),
                          true);
     return;
   }"""
@@ -153,14 +153,14 @@ BUGS: List[Bug] = [
         "++group.counters.duplicates;  // an operation that is finished here\n  return {};",
         "return parts_.early.place(group, connection.peer, header);",
         "late frame of an old operation accepted"),
-    Bug("finished_operation_kept", EARLY,
-        "if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);", ";",
+    Bug("finished_operation_kept", OPERATIONS,
+        "if (op_seq < group.next_op_seq) parts_.early.drop(group, op_seq, chunk);", ";",
         "late frame of an old operation accepted"),
     Bug("early_frame_leaks", EARLY,
         "if (Group* group = groups_.find(frame.header.comm)) free(*group, frame);", ";",
         "memory of a half-landed frame lost"),
-    Bug("late_copy_kept", EARLY,
-        "if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);", ";",
+    Bug("late_copy_kept", OPERATIONS,
+        "if (op_seq < group.next_op_seq) parts_.early.drop(group, op_seq, chunk);", ";",
         "memory of a copy that lands when its operation is over"),
     Bug("deadline_never", ENGINE,
         "if (now >= failures_.next_deadline()) failures_.check_deadlines(now);", ";",

@@ -39,6 +39,8 @@ def test_the_page_of_the_wire_format_has_the_roles_of_the_handshake():
     ("transport/tcp/tcp_wire.cc", '"transport/connection.h"'),
     ("context/context.cc", '"transport/tcp/tcp_transport.h"'),
     ("context/context.cc", '"context/aggregation.h"'),
+    ("engine/membership/losses.cc", '"engine/flow/transfers.h"'),
+    ("engine/engine_events.cc", '"engine/membership/losses.h"'),
     ("capi/communicator.cc", '"nezha/nezha.h"'),
 ])
 def test_allowed_includes(path, include):
@@ -57,6 +59,9 @@ def test_allowed_includes(path, include):
     ("transport/connection.cc", '"transport/tcp/tcp_wire.h"'),
     ("engine/engine.cc", '"transport/tcp/tcp_wire.h"'),
     ("engine/engine.cc", '"context/context.h"'),
+    ("engine/flow/transfers.cc", '"engine/membership/supervisor.h"'),
+    ("engine/membership/losses.cc", '"engine/operation/collectives.h"'),
+    ("engine/messages/outbox.cc", '"engine/engine.h"'),
     ("context/context.cc", '"aggregation/client/client.h"'),
     ("engine/engine.cc", '"nezha/nezha.h"'),
     ("engine/engine.cc", '"engine.h"'),
@@ -122,7 +127,13 @@ def test_a_tree_with_an_offence(tmp_path):
     (tmp_path / "src/newcomer/a.cc").write_text('#include "base/status.h"\n')
     (tmp_path / "python/nezha").mkdir(parents=True)
     (tmp_path / "python/nezha/a.py").write_text("def f():\n    from nezha_tools import lab\n    lab\n")
+    (tmp_path / "src/engine/flow").mkdir(parents=True)
+    (tmp_path / "src/engine/membership").mkdir()
+    (tmp_path / "src/engine/flow/a.h").write_text("class Above;\nclass Beside;\nclass Beside {};\n")
+    (tmp_path / "src/engine/membership/b.h").write_text("class Above final : public B {\n};\n")
     problems = "\n".join(layers.check(tmp_path))
+    assert "src/engine/flow/a.h: declares Above of engine/membership" in problems
+    assert "Beside" not in problems
     assert "src/wire/frame.h:2" in problems and "new layer" in problems
     assert "python/nezha/a.py:2" in problems
 

@@ -154,7 +154,7 @@ uint16_t announced_to_rank_1(const std::vector<int>& host_of) {
   EXPECT_TRUE(world.run_until([&] { return sum.done(); }));
   sum.expect_sum();
   uint16_t heard = 0;
-  for (const auto& execution : world.group(1).idle) {
+  for (const auto& execution : Collectives::of(world.group(1)).idle) {
     heard = std::max(heard, execution->division().announced);
   }
   return heard;

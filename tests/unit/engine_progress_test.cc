@@ -57,6 +57,12 @@ class ProgressSuite : public ::testing::Test {
   }
 
   FakeWorld world_;
+  // A rank hears from a peer in which operation that one is.
+  void hear(int rank, int peer, const wire::FrameHeader& said) {
+    const Status differs = world_.engine(rank).diagnostics().heard(peer, said);
+    if (!differs.is_ok()) world_.engine(rank).fail(world_.group(rank), differs, true);
+  }
+
   std::vector<float> buffer_;
   std::vector<Work> work_;
   size_t next_work_ = 0;
@@ -68,7 +74,7 @@ TEST_F(ProgressSuite, ADescriptionThatDiffersFailsBothNamingEverything) {
   const wire::FrameHeader said = world_.engine(0).diagnostics().progress_header(0);
   EXPECT_EQ(said.slot, Diagnostics::kProgressOpen);
   EXPECT_EQ(said.stage, 2);  // it waits for global rank 1
-  world_.engine(1).failures().heard_progress(0, said);
+  hear(1, 0, said);
   world_.run_engines();
   ASSERT_TRUE(work.is_done());
   EXPECT_EQ(work.status().code(), Code::mismatch);
@@ -80,7 +86,7 @@ TEST_F(ProgressSuite, ADescriptionThatDiffersFailsBothNamingEverything) {
 TEST_F(ProgressSuite, OneThatDoesNotDifferFailsNothing) {
   Work& work = submit(1, broadcast(0));
   submit(2, broadcast(0));
-  world_.engine(1).failures().heard_progress(2, world_.engine(2).diagnostics().progress_header(0));
+  hear(1, 2, world_.engine(2).diagnostics().progress_header(0));
   world_.run_engines();
   EXPECT_FALSE(work.is_done());
   EXPECT_TRUE(stragglers(1).at("ranks").items()[1].at("called").bool_or(false));
@@ -97,7 +103,7 @@ TEST_F(ProgressSuite, AnOperationThatIsOverIsComparedToo) {
   EXPECT_EQ(said.op_seq, 0U);
   said.slot = Diagnostics::kProgressOpen;
   said.op.count = 11;
-  world_.engine(0).failures().heard_progress(1, said);
+  hear(0, 1, said);
   EXPECT_EQ(world_.group(0).failed.code(), Code::mismatch);
   EXPECT_NE(world_.group(0).failed.message().find("count is 10 on rank 0 but 11 on rank 1"),
             std::string::npos) << world_.group(0).failed.message();
@@ -115,11 +121,11 @@ TEST_F(ProgressSuite, CountsOfAnExchangeBelongToPairs) {
   Work& work = submit(0, request);
   wire::FrameHeader said = world_.engine(0).diagnostics().progress_header(0);
   said.op.count = 77;
-  world_.engine(0).failures().heard_progress(1, said);
+  hear(0, 1, said);
   EXPECT_TRUE(world_.group(0).failed.is_ok());
   said.op.dtype = Dtype::int8;
   said.op_seq = 0;
-  world_.engine(0).failures().heard_progress(2, said);
+  hear(0, 2, said);
   world_.run_engines();
   ASSERT_TRUE(work.is_done());
   EXPECT_NE(work.status().message().find("dtype is "), std::string::npos)
@@ -160,7 +166,7 @@ TEST_F(ProgressSuite, WhateverAPeerSaysIsHeldAtBay) {
     header.op.collective = static_cast<Collective>(generator() % kCollectiveCount);
     header.op.count = generator();
     header.op.root = static_cast<uint16_t>(generator());
-    world_.engine(0).failures().heard_progress(1 + static_cast<int>(generator() % 2), header);
+    hear(0, 1 + static_cast<int>(generator() % 2), header);
     if (round % 500 == 0) stragglers(0);
   }
   EXPECT_TRUE(world_.group(0).failed.is_ok()) << world_.group(0).failed.to_string();

@@ -44,7 +44,7 @@ TEST(Mailbox, MessagesOfAnySizeArriveWhoeverComesFirst) {
     for (const int rank : {0, 1}) {
       EXPECT_EQ(world.group(rank).counters.duplicates, 0U);
       EXPECT_EQ(world.engine(rank).counters().connections_lost, 0U);
-      EXPECT_TRUE(world.group(rank).mailbox->is_idle());
+      EXPECT_TRUE(world.group(rank).messages->is_idle());
     }
   }
 }

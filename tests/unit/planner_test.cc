@@ -17,7 +17,7 @@ struct Planned {
     group.members.resize(static_cast<size_t>(ranks));
   }
   const Choice* choose(const OpRequest& request) {
-    auto choice = planner.choose(group, request, fresh);
+    auto choice = planner.choose(group, plans, request, fresh);
     EXPECT_TRUE(choice) << choice.status().to_string();
     ++group.next_op_seq;
     return choice ? *choice : nullptr;
@@ -27,6 +27,7 @@ struct Planned {
   BufferPool pool;
   Planner planner{options, pool};
   Group group;
+  KeptPlans plans;
   Choice fresh;
 };
 

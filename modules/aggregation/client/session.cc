@@ -98,7 +98,7 @@ bool NodeSession::run(Nanoseconds now) {
   const bool output = engine_->run(now);
   engine::PeerLinks& node = links();
   if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
-    engine_->failures().lost(node_rank(),
+    engine_->losses().lost(node_rank(),
                              error(Code::peer_lost, "the connection to the aggregation node broke"),
                              false);
   }

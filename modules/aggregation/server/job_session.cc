@@ -199,7 +199,7 @@ void JobSession::drop_disconnected() {
   for (const int member : attached_) {
     engine::PeerLinks& to = links(member);
     if (to.gone || to.any_up() != nullptr) continue;
-    engine_->failures().lost(member, error(Code::peer_lost, "the connection of %s and %s broke",
+    engine_->losses().lost(member, error(Code::peer_lost, "the connection of %s and %s broke",
                                            name_of(rank()).c_str(), name_of(member).c_str()),
                              false);
   }
@@ -210,7 +210,7 @@ void JobSession::drop_disconnected() {
 void JobSession::join_operations() {
   for (const RegisteredGroup& registered : groups_) {
     engine::Group* const group = registered.group;
-    while (group->active.size() < kCallsMax) {
+    while (engine::Engine::open_calls(*group) < kCallsMax) {
       const auto call = engine_->next_call(*group);
       if (!call) break;
       engine::OpRequest request;

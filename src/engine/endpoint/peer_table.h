@@ -61,6 +61,12 @@ class PeerTable {
       }
     }
   }
+  // The peer left, or is lost for good. `exited`: its process is known to have ended.
+  void set_gone(int peer, bool exited) {
+    of(peer).gone = any_gone_ = true;
+    of(peer).exited = exited;
+  }
+  bool any_gone() const { return any_gone_; }
   // Data was sent to the peer, or came from it.
   void touch(int peer) {
     PeerLinks& links = of(peer);
@@ -107,6 +113,7 @@ class PeerTable {
   std::vector<uint64_t> draining_;
   std::vector<uint64_t> unconnected_;
   bool any_unconnected_ = false;
+  bool any_gone_ = false;
   Nanoseconds touched_at_ = kNever;
 };
 

@@ -48,18 +48,6 @@ transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameH
   return landing;
 }
 
-void EarlyFrames::landed(Group& group, EarlyFrame& frame) {
-  const uint64_t op_seq = frame.header.op_seq;
-  const uint32_t chunk = frame.header.chunk;
-  group.early.put(frame);
-  Execution* const execution = group.find_active(op_seq);
-  if (execution == nullptr) {
-    if (op_seq < group.next_op_seq) drop(group, op_seq, chunk);
-  } else if (execution->has_started() && execution->has_opened(chunk)) {
-    execution->early_arrived(chunk);
-  }
-}
-
 void EarlyFrames::landing_lost(EarlyFrame& frame) {
   if (Group* group = groups_.find(frame.header.comm)) free(*group, frame);
 }

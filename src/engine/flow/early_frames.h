@@ -7,7 +7,7 @@
 #pragma once
 
 #include "engine/common/buffer_pool.h"
-#include "engine/membership/failures.h"
+#include "engine/group/failures.h"
 #include "engine/group/group_table.h"
 #include "engine/group/parked_budget.h"
 #include "engine/endpoint/peer_table.h"
@@ -22,7 +22,6 @@ class EarlyFrames {
       : groups_(groups), peers_(peers), pool_(pool), parked_(parked), failures_(failures) {}
 
   transport::Landing place(Group& group, int peer, const wire::FrameHeader& header);
-  void landed(Group& group, EarlyFrame& frame);
   void landing_lost(EarlyFrame& frame);
   // The frame's operation has consumed it.
   void free(Group& group, EarlyFrame& frame);

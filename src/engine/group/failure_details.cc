@@ -31,26 +31,21 @@ std::optional<Collective> collective_called(std::string_view name) {
 }  // namespace
 
 std::string activity_of(const Group& group) {
-  if (group.active.empty()) return "between operations";
-  const Execution& oldest = *group.active.front();
-  return "in " + std::string(name_of(oldest.descriptor().collective)) + " #" +
-         std::to_string(oldest.op_seq()) + " of " + std::to_string(oldest.bytes()) + " bytes";
+  const auto oldest = group.collectives->oldest();
+  if (!oldest) return "between operations";
+  return "in " + std::string(name_of(oldest->op.collective)) + " #" + std::to_string(oldest->op_seq) +
+         " of " + std::to_string(oldest->bytes) + " bytes";
 }
 
-ErrorDetails details_of(const Group& group, const Execution* execution, std::vector<int> ranks) {
+ErrorDetails details_of(const Group& group, const std::optional<OpenCall>& call, std::vector<int> ranks) {
   ErrorDetails details;
   details.ranks = std::move(ranks);
   details.communicator = group.comm;
-  if (execution == nullptr) return details;
-  details.operation = name_of(execution->descriptor().collective);
-  details.number = static_cast<int64_t>(execution->op_seq());
-  details.bytes = static_cast<int64_t>(execution->bytes());
+  if (!call) return details;
+  details.operation = name_of(call->op.collective);
+  details.number = static_cast<int64_t>(call->op_seq);
+  details.bytes = static_cast<int64_t>(call->bytes);
   return details;
-}
-
-ErrorDetails details_of(const Group& group, std::vector<int> ranks) {
-  return details_of(group, group.active.empty() ? nullptr : group.active.front().get(),
-                    std::move(ranks));
 }
 
 ErrorDetails details_of_message(const Group& group, bool is_send, const wire::OpDescriptor& op,

@@ -3,6 +3,7 @@
 // Contract: pure; with the loop's progress lock held, as everything that looks into a group.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,8 @@ namespace nezha::engine {
 // "in all_reduce #3 of 4096 bytes": the oldest operation of the group, for an error's text.
 std::string activity_of(const Group& group);
 
-// Details of an error about `ranks` of the group while `execution` ran (null: between operations).
-ErrorDetails details_of(const Group& group, const Execution* execution, std::vector<int> ranks);
-// Takes the group's oldest operation as `execution`.
-ErrorDetails details_of(const Group& group, std::vector<int> ranks);
+// Details of an error about `ranks` of the group during `call`; none: between operations.
+ErrorDetails details_of(const Group& group, const std::optional<OpenCall>& call, std::vector<int> ranks);
 // Details of an error about a message, which is called "send" or "recv", as its caller called it.
 ErrorDetails details_of_message(const Group& group, bool is_send, const wire::OpDescriptor& op,
                                 std::vector<int> ranks);

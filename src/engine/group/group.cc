@@ -69,13 +69,4 @@ EarlyFrame* EarlyStore::take_any() {
   return empty() ? nullptr : take(heads_[0]->header.op_seq, heads_[0]->header.chunk);
 }
 
-Execution* Group::find_active(uint64_t op_seq) const {
-  const auto is_before = [](const auto& each, uint64_t seq) { return each->op_seq() < seq; };
-  const auto found = std::lower_bound(active.begin(), active.end(), op_seq, is_before);
-  return found != active.end() && (*found)->op_seq() == op_seq ? found->get() : nullptr;
-}
-
-Group::Group() = default;
-Group::~Group() = default;
-
 }  // namespace nezha::engine

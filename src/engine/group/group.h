@@ -6,8 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <tuple>
 #include <vector>
@@ -15,9 +13,7 @@
 #include "base/status.h"
 #include "control/policy.h"
 #include "engine/common/buffer_pool.h"
-#include "engine/operation/execution.h"
-#include "engine/messages/mailbox.h"
-#include "memory/area.h"
+#include "engine/group/group_work.h"
 #include "schedule/aggregation.h"
 #include "schedule/hosts.h"
 #include "schedule/plan.h"
@@ -48,35 +44,6 @@ struct Member {
   uint64_t compared = UINT64_MAX;  // its operation that was compared with ours
   uint32_t held = 0;             // its frames that landed and wait for their round
   transport::WorkQueue blocked;  // out of credit, in the order of posting
-};
-
-// A schedule that was built, and the operation that used it last.
-struct KeptSchedule {
-  std::shared_ptr<const schedule::Schedule> schedule;  // running operations share it
-  size_t bytes = 0;
-  uint64_t used_by = 0;
-};
-
-// The plan that the ranks agreed on for one call and its schedule, kept for the next call like it.
-struct Choice {
-  Collective collective = Collective::all_reduce;
-  Dtype dtype = Dtype::float32;
-  Algorithm algorithm = Algorithm::automatic;  // as the caller asked for it
-  int root = 0;
-  uint64_t count = 0;
-  schedule::Plan plan;
-  const schedule::Schedule* schedule = nullptr;  // null: nothing is kept here
-  KeptSchedule* kept = nullptr;                  // the entry with `schedule`; null: there is none
-  uint64_t used_by = 0;                          // 1 + number of the operation that used it last
-
-  bool is_of(const OpRequest& request) const {
-    return collective == request.collective && dtype == request.dtype && algorithm == request.algorithm &&
-           root == request.root && count == request.count;
-  }
-  std::shared_ptr<const schedule::Schedule> share() const {
-    if (kept != nullptr) return kept->schedule;
-    return {std::shared_ptr<void>(), schedule};  // it outlives all operations
-  }
 };
 
 // A frame that arrived before its operation or chunk was open here.
@@ -136,17 +103,8 @@ struct GroupCounters {
   uint64_t duplicates = 0;
 };
 
-// The shared memory in which the members on this host carry out phases of operations
-// (host_phases.h).
-struct HostAreas {
-  memory::Area* collect = nullptr;
-  memory::Area* hand_out = nullptr;
-  bool are_asked_for = false;
-};
-
 struct Group {
-  Group();
-  ~Group();
+  Group() = default;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
@@ -166,19 +124,12 @@ struct Group {
   std::vector<Member> members;      // by rank in this communicator
   std::vector<int> rank_of_global;  // -1: not a member
   schedule::AggregationTree tree;   // empty where there are no nodes
-  memory::Area* memory = nullptr;   // of all members, if they are on one host and share memory
-  HostAreas areas;                  // if they are on several, from the first use on
   std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where ranks name no hosts
   uint64_t credit_bytes = 0;
   uint64_t next_op_seq = 0;
-  // The operations that are not over, by op_seq: those that have started come before the others.
-  std::deque<std::unique_ptr<Execution>> active;
-  // The operations of a failed group while they are told its error. It is a member because making a
-  // deque takes memory.
-  std::deque<std::unique_ptr<Execution>> ended = {};
-  std::vector<std::unique_ptr<Execution>> idle;  // to be used again; Operations keeps only a few
   EarlyStore early;
-  std::unique_ptr<Mailbox> mailbox;
+  std::unique_ptr<GroupWork> collectives;  // operation/collectives.h
+  std::unique_ptr<GroupWork> messages;     // messages/mailbox.h
   std::vector<uint64_t> early_cost;  // by global rank: cost of its frames in the early store
   Status failed;                    // after the first error the group refuses work
   bool settled = true;              // that error has reached every operation
@@ -186,15 +137,7 @@ struct Group {
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;
   GroupCounters counters;
-  // By collective, algorithm, root, and whether results are held (schedule/aggregation.h).
-  using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
-  std::map<ScheduleKey, KeptSchedule> schedules;  // filled by Planner::kept_schedule
-  size_t schedule_bytes = 0;                      // of all of them together
-  static constexpr size_t kChoicesAlike = 4;      // places in which one call can be kept
-  std::array<Choice, 16 * kChoicesAlike> choices;  // filled by Planner::choose
 
-  // The active operation with that number; null: there is none.
-  Execution* find_active(uint64_t op_seq) const;
   int world_size() const { return static_cast<int>(members.size()); }
   bool has_nodes() const { return !tree.parent.empty(); }
   // The number of members with data, which nodes are not.

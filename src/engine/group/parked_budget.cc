@@ -16,10 +16,9 @@ constexpr uint64_t kGroupsMax = 1024;
 
 }  // namespace
 
-ParkedBudget::ParkedBudget(const EngineOptions& options)
+ParkedBudget::ParkedBudget(const EngineOptions& options, uint64_t bytes_of_group)
     : max_(kCredits * std::max(options.credit_bytes, options.chunk_bytes)),
-      bytes_of_group_(std::max(sizeof(Group) + sizeof(Mailbox) +
-                                   static_cast<uint64_t>(options.world_size) * kBytesOfRank,
+      bytes_of_group_(std::max(bytes_of_group + static_cast<uint64_t>(options.world_size) * kBytesOfRank,
                                max_ / kGroupsMax)),
       used_(static_cast<size_t>(options.world_size)) {}
 

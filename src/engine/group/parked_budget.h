@@ -18,7 +18,8 @@ namespace nezha::engine {
 
 class ParkedBudget {
  public:
-  explicit ParkedBudget(const EngineOptions& options);
+  // `bytes_of_group`: what a group takes, without what it has for each rank of the job.
+  ParkedBudget(const EngineOptions& options, uint64_t bytes_of_group);
 
   // False: there is no room, and the frame is to be refused.
   bool open(Group& group, int peer) { return charge(group, peer, bytes_of_group_); }

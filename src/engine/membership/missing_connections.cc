@@ -1,15 +1,15 @@
 #include "engine/membership/missing_connections.h"
 
 #include "base/log.h"
-#include "engine/membership/failures.h"
+#include "engine/membership/losses.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
 
 namespace nezha::engine {
 
 MissingConnections::MissingConnections(const EngineOptions& options, const Clock& clock,
-                                       const PeerTable& peers, Failures& failures)
-    : options_(options), clock_(clock), all_(peers), failures_(failures),
+                                       const PeerTable& peers, Losses& losses)
+    : options_(options), clock_(clock), all_(peers), losses_(losses),
       peers_(static_cast<size_t>(options.world_size)) {}
 
 void MissingConnections::need(PeerLinks& links) {
@@ -130,9 +130,9 @@ void MissingConnections::done(const transport::ConnectResult& result) {
     return look_at(peer.connect_at);
   }
   peer.needed_since = kNever;
-  failures_.lost(result.peer, transport::unreached(options_.rank, result.lost.code(), result.peer,
-                                                   result.lost.message()),
-                 result.refused && !result.answered);
+  losses_.lost(result.peer, transport::unreached(options_.rank, result.lost.code(), result.peer,
+                                                 result.lost.message()),
+               result.refused && !result.answered);
 }
 
 }  // namespace nezha::engine

@@ -18,14 +18,14 @@
 
 namespace nezha::engine {
 
-class Failures;
+class Losses;
 class PeerTable;
 struct EngineOptions;
 
 class MissingConnections {
  public:
   MissingConnections(const EngineOptions& options, const Clock& clock, const PeerTable& peers,
-                     Failures& failures);
+                     Losses& losses);
 
   // Null: no connections are made. Not owned.
   void set_manager(transport::ConnectionManager* manager) { manager_ = manager; }
@@ -82,7 +82,7 @@ class MissingConnections {
   const EngineOptions& options_;
   const Clock& clock_;
   const PeerTable& all_;
-  Failures& failures_;
+  Losses& losses_;
   transport::ConnectionManager* manager_ = nullptr;
   std::vector<Peer> peers_;  // by global rank
   std::map<int, std::string> placed_;

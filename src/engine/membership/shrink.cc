@@ -6,8 +6,7 @@
 
 #include "engine/common/comm_number.h"
 #include "engine/group/failure_details.h"
-#include "engine/membership/failures.h"
-#include "engine/membership/missing_connections.h"
+#include "engine/group/failures.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
 
@@ -214,7 +213,7 @@ void Shrinker::revoke(Lineage& lineage) {
       Status gone = error(Code::peer_lost, "rank %d: the other ranks lost rank %d %s (communicator "
                           "%" PRIu64 ") and shrink(); call it, too", group->rank, rank,
                           activity_of(*group).c_str(), group->comm);
-      gone.with_peer(rank).with(details_of(*group, {rank}));
+      gone.with_peer(rank).with(details_of(*group, group->collectives->oldest(), {rank}));
       parts_.failures.fail(*group, gone, false);
     }
     if (group->generation < known.generation) {
@@ -245,7 +244,7 @@ void Shrinker::revoke_broken(const Lineage& lineage, Group& group) const {
   Status apart = error(Code::peer_lost, "rank %d: rank %d lost rank %d %s (communicator %" PRIu64 ") "
                        "and called shrink(); call it, too", group.rank, one, other,
                        activity_of(group).c_str(), group.comm);
-  apart.with_peer(other).with(details_of(group, {one, other}));
+  apart.with_peer(other).with(details_of(group, group.collectives->oldest(), {one, other}));
   parts_.failures.fail(group, apart, false);
 }
 

@@ -32,7 +32,6 @@
 namespace nezha::engine {
 
 class Failures;
-class MissingConnections;
 class PeerTable;
 struct EngineOptions;
 
@@ -48,9 +47,8 @@ class Shrinker {
   struct Parts {
     const EngineOptions& options;
     const GroupTable& groups;
-    const PeerTable& peers;
+    PeerTable& peers;
     Failures& failures;
-    MissingConnections& missing;
     GroupMaker& maker;
   };
 

@@ -2,7 +2,6 @@
 #include <cinttypes>
 #include <utility>
 
-#include "engine/membership/missing_connections.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
 #include "engine/membership/shrink.h"
@@ -14,7 +13,7 @@ using wire::FrameType;
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
-  if (connection == nullptr) return parts_.missing.need(links);
+  if (connection == nullptr) return parts_.peers.need(links.peer());
   const Statement& said = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;

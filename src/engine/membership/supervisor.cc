@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "engine/observer/diagnostics.h"
-#include "engine/membership/failures.h"
+#include "engine/common/flight_log.h"
 #include "engine/endpoint/peer_table.h"
-#include "engine/membership/shrink.h"
 #include "engine/flow/transfers.h"
+#include "engine/membership/losses.h"
+#include "engine/membership/shrink.h"
+#include "engine/observer/diagnostics.h"
 
 namespace nezha::engine {
 
@@ -21,7 +22,7 @@ Supervisor::Supervisor(const Parts& parts)
 
 void Supervisor::add(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
-  parts_.diagnostics.rail(RailEventKind::joined, *connection, connection->describe());
+  parts_.flight.rail(RailEventKind::joined, *connection, connection->describe());
   const double nominal = parts_.options.nominal_of(static_cast<size_t>(connection->rail));
   links.add(std::move(connection), nominal);
   links.links().back().beat_at = parts_.clock.now();
@@ -317,8 +318,8 @@ void Supervisor::lose(PeerLinks& links, const char* reason, bool exited) {
   Peer& peer = state(links);
   std::string why = reason;
   if (!peer.last_error.empty()) why += "; last rail: " + peer.last_error;
-  parts_.failures.lost(links.peer(),
-                       error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail), exited);
+  parts_.losses.lost(links.peer(),
+                     error(Code::peer_lost, "%s", why.c_str()).with_rail(peer.last_rail), exited);
 }
 
 }  // namespace nezha::engine

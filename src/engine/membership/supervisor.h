@@ -43,6 +43,9 @@ namespace nezha::engine {
 
 class Diagnostics;
 class Failures;
+class FlightLog;
+class GroupTable;
+class Losses;
 class PeerTable;
 class Shrinker;
 class Transfers;
@@ -66,7 +69,10 @@ class Supervisor final : public transport::JoinEvents {
     const Clock& clock;
     PeerTable& peers;
     Transfers& transfers;
+    const GroupTable& groups;
     Failures& failures;
+    Losses& losses;
+    FlightLog& flight;
     Diagnostics& diagnostics;
     const Shrinker& shrinker;
     MissingConnections& missing;

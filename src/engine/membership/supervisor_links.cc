@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "engine/observer/diagnostics.h"
-#include "engine/membership/failures.h"
 #include "engine/endpoint/peer_table.h"
-#include "engine/membership/supervisor.h"
 #include "engine/flow/transfers.h"
+#include "engine/membership/losses.h"
+#include "engine/membership/supervisor.h"
+#include "engine/observer/diagnostics.h"
 
 namespace nezha::engine {
 
@@ -39,11 +39,11 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
               parts_.options.rank, link.connection->rail, links.peer(), why.to_string().c_str());
-    return parts_.failures.tell_again(links);
+    return parts_.losses.tell_again(links);
   }
   if (manager_ == nullptr) {
-    parts_.failures.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
-                                             why.message().c_str()).with_rail(peer.last_rail),
+    parts_.losses.lost(links.peer(), error(Code::peer_lost, "its last rail was lost: %s",
+                                           why.message().c_str()).with_rail(peer.last_rail),
                          true);
     return;
   }
@@ -56,14 +56,14 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
 void Supervisor::suspend(PeerLinks& links, Link& link) {
   ++counters_.suspected;
   parts_.transfers.rails_changed();
-  parts_.diagnostics.rail(RailEventKind::suspect, *link.connection, "silent");
+  parts_.flight.rail(RailEventKind::suspect, *link.connection, "silent");
   NEZHA_LOG(info, "supervisor", "rank %d: rail %d to rank %d is silent; its transfers go elsewhere",
             parts_.options.rank, link.connection->rail, links.peer());
   WorkQueue taken;
   const uint32_t first = link.connection->first_unacknowledged();
   link.connection->recall(taken);
   reconciler_.take(links, link, taken, first);
-  parts_.failures.tell_again(links);
+  parts_.losses.tell_again(links);
 }
 
 // ---------------------------------------------------------------------- frames about connections
@@ -97,7 +97,8 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
     peer.asked_until = now + kBusyFor;
     next_tick_ = std::min(next_tick_, now + kTickBusy);
   }
-  parts_.failures.heard_progress(links.peer(), header);
+  const Status differs = parts_.diagnostics.heard(links.peer(), header);
+  if (!differs.is_ok()) parts_.failures.fail(*parts_.groups.find(header.comm), differs, true);
   if (stopped_) return;
   apply(links, link, link.health.told((header.flags & wire::kFlagDeaf) != 0, now));
 }
@@ -195,7 +196,7 @@ void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   link->sent_at_beat = 0;
   link->beat_at = now;
   ++counters_.joined;
-  parts_.diagnostics.rail(RailEventKind::joined, *link->connection, link->connection->describe());
+  parts_.flight.rail(RailEventKind::joined, *link->connection, link->connection->describe());
   NEZHA_LOG(info, "engine", "rank %d has rail %d to rank %d again: %s", parts_.options.rank,
             link->connection->rail, links.peer(), link->connection->describe().c_str());
   welcome(links);
@@ -222,7 +223,7 @@ void Supervisor::welcome(PeerLinks& links) {
   state(links).cut_off_at = kNever;
   parts_.transfers.rails_changed();
   reconciler_.ask_all(links);
-  parts_.failures.tell_again(links);
+  parts_.losses.tell_again(links);
   next_tick_ = parts_.clock.now();
 }
 

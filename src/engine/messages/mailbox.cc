@@ -8,9 +8,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "engine/observer/diagnostics.h"
 #include "engine/group/failure_details.h"
-#include "engine/membership/failures.h"
+#include "engine/group/failures.h"
 #include "engine/endpoint/peer_table.h"
 #include "engine/flow/transfers.h"
 
@@ -19,7 +18,7 @@ namespace nezha::engine {
 Mailbox::Mailbox(const Parts& parts, Group& group)
     : parts_(parts), group_(group),
       outbox_({parts.options, parts.clock, parts.pool, parts.transfers, parts.failures,
-               parts.diagnostics},
+               parts.flight},
               group, *this, &memory_),
       peers_(static_cast<size_t>(parts.options.world_size), &memory_), matcher_(&memory_) {}
 
@@ -229,10 +228,25 @@ bool Mailbox::needs(int member, bool standing_too) const {
   });
 }
 
+std::optional<Status> Mailbox::left(int member) const {
+  if (!needs(member, true)) return std::nullopt;
+  Status lost = error(Code::peer_lost, "rank %d: rank %d left (closed its communicator) before a "
+                      "message with it was complete", group_.rank, member);
+  return lost.with_peer(member).with(details_of(group_, std::nullopt, {member}));
+}
+
+void Mailbox::mark_awaited(std::vector<bool>& awaited) const {
+  if (is_idle()) return;
+  for (size_t rank = 0; rank < group_.members.size(); ++rank) {
+    if (!needs(static_cast<int>(rank), false)) continue;
+    awaited[static_cast<size_t>(group_.members[rank].global_rank)] = true;
+  }
+}
+
 void Mailbox::fail(const Status& why) {
   parts_.transfers.withdraw(*this);
   matcher_.visit_receives([&](const Receive& receive) {
-    parts_.diagnostics.complete(*receive.work, why);
+    parts_.flight.complete(*receive.work, why);
   });
   matcher_.clear();
   outbox_.fail(why);
@@ -240,7 +254,7 @@ void Mailbox::fail(const Status& why) {
     for (const auto& [number, index] : peer.messages) {
       Message& message = messages_[index];
       parts_.pool.give(message.payload);
-      if (message.receive.work != nullptr) parts_.diagnostics.complete(*message.receive.work, why);
+      if (message.receive.work != nullptr) parts_.flight.complete(*message.receive.work, why);
     }
     peer = Peer(&memory_);
   });

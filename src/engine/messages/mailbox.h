@@ -27,7 +27,9 @@
 #include "base/types.h"
 #include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
+#include "engine/group/group.h"
 #include "engine/messages/matcher.h"
+#include "engine/common/flight_log.h"
 #include "engine/common/message.h"
 #include "engine/messages/outbox.h"
 #include "engine/common/peer_records.h"
@@ -37,15 +39,13 @@
 
 namespace nezha::engine {
 
-class Diagnostics;
 class Failures;
 class ParkedBudget;
 class PeerTable;
 class Transfers;
 struct EngineOptions;
-struct Group;
 
-class Mailbox final : public Activity {
+class Mailbox final : public Activity, public GroupWork {
  public:
   // The parts of the engine that a Mailbox uses.
   struct Parts {
@@ -56,7 +56,7 @@ class Mailbox final : public Activity {
     ParkedBudget& parked;
     Transfers& transfers;
     Failures& failures;
-    Diagnostics& diagnostics;
+    FlightLog& flight;
   };
 
   Mailbox(const Parts& parts, Group& group);
@@ -71,18 +71,18 @@ class Mailbox final : public Activity {
   // members are unknown: then messages wait.
   transport::Landing place(transport::Connection& connection, const wire::FrameHeader& header,
                            int member);
-  // The group failed: every use of memory ends and every operation completes with `why`.
-  void fail(const Status& why);
+  // Those of a group of an engine.
+  static Mailbox& of(const Group& group) { return static_cast<Mailbox&>(*group.messages); }
 
-  // The error of the operation whose deadline passed first, if any has.
-  std::optional<Status> expired(Nanoseconds now) const;
-  Nanoseconds next_deadline() const;
-  // Whether an operation that is under way needs this member.
-  bool needs(int member) const { return needs(member, true); }
-  // Whether an operation needs it that is not a standing receive (MessageRequest::stands).
-  bool awaits(int member) const { return needs(member, false); }
-  bool is_idle() const { return pending_ == 0 && outbox_.is_idle(); }
+  // GroupWork
+  bool is_idle() const override { return pending_ == 0 && outbox_.is_idle(); }
+  void fail(const Status& why) override;
+  std::optional<Status> left(int member) const override;
+  std::optional<Status> expired(Nanoseconds now) const override;
+  Nanoseconds next_deadline() const override;
+  void mark_awaited(std::vector<bool>& awaited) const override;
 
+  // Activity
   void released(transport::WorkRequest& request) override;
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;
@@ -125,6 +125,8 @@ class Mailbox final : public Activity {
   Peer& peer_of(int global) { return peers_.of(global); }
   int member_of(int global) const;
   bool is_gone(int global) const;
+  // Whether an operation under way needs this member; `standing_too`: also a receive that stands
+  // (MessageRequest::stands).
   bool needs(int member, bool standing_too) const;
   Status check(const MessageRequest& request) const;
   int global_of(int peer) const;

@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/observer/diagnostics.h"
-#include "engine/membership/failures.h"
+#include "engine/group/failures.h"
 #include "engine/messages/mailbox.h"
 #include "engine/group/parked_budget.h"
 #include "engine/endpoint/peer_table.h"

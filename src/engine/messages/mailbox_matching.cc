@@ -5,9 +5,8 @@
 #include "base/check.h"
 #include "base/copy.h"
 #include "base/divide_up.h"
-#include "engine/observer/diagnostics.h"
 #include "engine/group/failure_details.h"
-#include "engine/membership/failures.h"
+#include "engine/group/failures.h"
 #include "engine/messages/mailbox.h"
 #include "engine/group/parked_budget.h"
 #include "engine/flow/transfers.h"
@@ -95,7 +94,7 @@ void Mailbox::finish_receive(uint32_t index) {
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);
-  parts_.diagnostics.complete(*work, Status::ok());
+  parts_.flight.complete(*work, Status::ok());
 }
 
 // -------------------------------------------------------------------------------- messages

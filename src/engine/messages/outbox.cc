@@ -6,8 +6,7 @@
 
 #include "base/copy.h"
 #include "base/divide_up.h"
-#include "engine/observer/diagnostics.h"
-#include "engine/membership/failures.h"
+#include "engine/group/failures.h"
 #include "engine/group/group.h"
 #include "engine/common/options.h"
 #include "engine/flow/transfers.h"
@@ -106,7 +105,7 @@ Status Outbox::send_inline(const Send& send) {
   begin(*short_division_, send.bytes);
   request->peer = send.peer;
   parts_.transfers.post(*request);
-  parts_.diagnostics.complete(*send.work, Status::ok());
+  parts_.flight.complete(*send.work, Status::ok());
   return Status::ok();
 }
 
@@ -185,7 +184,7 @@ void Outbox::finish(Peer& peer, uint64_t number) {
   }
   peer.sends.erase(found);
   --pending_;
-  parts_.diagnostics.complete(*work, Status::ok(), now);
+  parts_.flight.complete(*work, Status::ok(), now);
 }
 
 // --------------------------------------------------------------------------------- answers
@@ -222,7 +221,7 @@ Landing Outbox::place_drained(int global, const wire::FrameHeader& header) {
 
 void Outbox::fail(const Status& why) {
   peers_.visit([&](Peer& peer) {
-    for (const auto& [number, send] : peer.sends) parts_.diagnostics.complete(*send.work, why);
+    for (const auto& [number, send] : peer.sends) parts_.flight.complete(*send.work, why);
     peer = Peer(memory_);
   });
   pending_ = 0;

@@ -15,6 +15,7 @@
 #include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/endpoint/rail_divider.h"
+#include "engine/common/flight_log.h"
 #include "engine/common/message.h"
 #include "engine/common/peer_records.h"
 #include "engine/common/work.h"
@@ -22,7 +23,6 @@
 
 namespace nezha::engine {
 
-class Diagnostics;
 class Failures;
 class Transfers;
 struct EngineOptions;
@@ -52,7 +52,7 @@ class Outbox {
     BufferPool& pool;
     Transfers& transfers;
     Failures& failures;
-    Diagnostics& diagnostics;
+    FlightLog& flight;
   };
 
   // A send that waits to be received, or whose payload is on its way.

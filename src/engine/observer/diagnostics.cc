@@ -1,44 +1,21 @@
 #include "engine/observer/diagnostics.h"
 
+#include "engine/operation/collectives.h"
+
 namespace nezha::engine {
 
-uint64_t Diagnostics::submitted(const Group& group, const Execution& execution) {
-  FlightOperation operation;
-  operation.comm = group.comm;
-  operation.op_seq = execution.op_seq();
-  operation.op = execution.descriptor();
-  return flight_.submitted(operation, clock_.now());
-}
-
-uint64_t Diagnostics::submitted(const Group& group, const MessageRequest& request) {
-  FlightOperation operation;
-  operation.comm = group.comm;
-  operation.op = op_of(request);
-  operation.is_send = request.is_send;
-  operation.peer = request.peer;
-  const Nanoseconds now = clock_.now();
-  const uint64_t id = flight_.submitted(operation, now);
-  flight_.started(id, now);  // messages wait for no other
-  return id;
-}
-
-void Diagnostics::rail(RailEventKind kind, const transport::Connection& connection,
-                       std::string_view reason) {
-  flight_.rail(kind, clock_.now(), connection.peer, connection.rail, connection.lane, reason);
-}
-
 void Diagnostics::note_awaited(const Group& group) {
-  for (const auto& execution : group.active) {
+  for (const auto& execution : Collectives::of(group).active) {
     flight_.awaits(execution->work()->flight, execution->awaited_members());
   }
 }
 
 bool Diagnostics::failed(const Group& group) {
   // A communicator that ends with nothing under way is no failure.
-  const bool quiet = group.is_leaving && group.active.empty() && group.mailbox->is_idle();
+  const bool quiet = group.is_leaving && group.collectives->is_idle() && group.messages->is_idle();
   if (group.settled || quiet) return false;
   note_awaited(group);
-  if (!group.active.empty()) note_last(group, *group.active.front());
+  if (const auto oldest = group.collectives->oldest()) progress_.over(group, *oldest);
   flight_.failed(group.comm, clock_.now(), group.failed);
   return true;
 }
@@ -48,24 +25,6 @@ void Diagnostics::announce_failures() {
   bool news = false;
   for (const auto& group : groups_) news |= failed(*group);
   if (news && listener_) listener_();
-}
-
-void Diagnostics::started(const Execution& execution) {
-  flight_.started(execution.flight(), execution.started_at());
-}
-
-void Diagnostics::complete(Work& work, const Status& status, Nanoseconds now) noexcept {
-  flight_.finished(work.flight, now, status.code());
-  work.complete(status);
-}
-
-void Diagnostics::done(const Group& group, Execution& execution, Nanoseconds now) noexcept {
-  note_last(group, execution);
-  complete(*execution.work(), Status::ok(), now);
-}
-
-void Diagnostics::note_last(const Group& group, const Execution& execution) noexcept {
-  last_ = {clock_.now(), false, group.comm, execution.op_seq(), execution.descriptor(), -1};
 }
 
 void Diagnostics::write_flight(JsonWriter& json, int64_t unix_offset_us) {

@@ -1,41 +1,27 @@
 // Diagnostics: what this rank did last, what the others last said they did, and who waits for whom.
 //
 // Contract: owned by the engine, progress lock held. Changes nothing in groups except what it notes
-// of their members' progress (Member::said, Member::compared). Recording needs no memory.
+// of their members' progress (Member::said, Member::compared).
 #pragma once
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "engine/common/flight_recorder.h"
+#include "engine/common/flight_log.h"
 #include "engine/group/group_table.h"
-#include "engine/common/message.h"
-#include "engine/common/work.h"
-#include "transport/connection.h"
+#include "engine/group/progress_table.h"
 
 namespace nezha::engine {
 
 class Diagnostics {
  public:
-  Diagnostics(const GroupTable& groups, const Clock& clock, int world_size)
-      : groups_(groups), clock_(clock), heard_(static_cast<size_t>(world_size)) {}
+  Diagnostics(const GroupTable& groups, const Clock& clock, FlightLog& flight, ProgressTable& progress)
+      : groups_(groups), clock_(clock), flight_(flight.recorder()), progress_(progress) {}
 
-  // Record operations and rails in the flight recorder; `submitted` returns the id (Work::flight).
-  uint64_t submitted(const Group& group, const Execution& execution);
-  uint64_t submitted(const Group& group, const MessageRequest& request);
-  void started(const Execution& execution);
-  void refused(uint64_t flight, Code code) { flight_.finished(flight, clock_.now(), code); }
-  // Notes the outcome and tells the caller.
-  void complete(Work& work, const Status& status) noexcept { complete(work, status, clock_.now()); }
-  void complete(Work& work, const Status& status, Nanoseconds now) noexcept;
-  // Completes an operation that succeeded; heartbeats then name it as the last one.
-  void done(const Group& group, Execution& execution, Nanoseconds now) noexcept;
-  void rail(RailEventKind kind, const transport::Connection& connection, std::string_view reason);
   // Records the failure of a group whose operations have not heard of it yet. True: it was
   // recorded, and a person may want to look into it.
   bool failed(const Group& group);
@@ -56,26 +42,18 @@ class Diagnostics {
 
   // Sets the ranks (global) for which an operation has waited for a while, or a message waits.
   void mark_awaited(std::vector<bool>& awaited) const;
-  // One clause for each rank that the operation may be waiting for, those that have not called it first.
-  std::string describe_ranks(const Group& group, uint64_t op_seq) const;
   // Writes who is absent from the oldest operation, what each rank did last, who waits for whom.
   void write_stragglers(const Group& group, JsonWriter& json) const;
 
  private:
   void note_awaited(const Group& group);
-  void note_last(const Group& group, const Execution& execution) noexcept;
   const wire::OpDescriptor* find_descriptor(const Group& group, uint64_t op_seq) const;
-  bool has_called(const Member& member, uint64_t op_seq) const;
-  const Progress& progress_of(const Member& member) const {
-    return heard_[static_cast<size_t>(member.global_rank)];
-  }
   void write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const;
 
   const GroupTable& groups_;
   const Clock& clock_;
-  FlightRecorder flight_;
-  Progress last_;  // the last of this rank's operations that is over, whether or not it succeeded
-  std::vector<Progress> heard_;  // by global rank: the operation of which it last spoke
+  FlightRecorder& flight_;
+  ProgressTable& progress_;
   std::function<void()> listener_;
 };
 

@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "engine/observer/diagnostics.h"
+#include "engine/operation/collectives.h"
 #include "engine/operation/mismatch.h"
 
 namespace nezha::engine {
 namespace {
-
-// An error's text names so many ranks; the others are counted.
-constexpr size_t kRanksTold = 12;
-
-std::string text_of(const wire::OpDescriptor& op, uint64_t op_seq) {
-  return std::string(name_of(op)) + " #" + std::to_string(op_seq);
-}
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
 
@@ -32,17 +26,18 @@ wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
   wire::FrameHeader header;
   std::vector<const Group*> open;
   for (const auto& group : groups_) {
-    if (!group->active.empty() && group->failed.is_ok()) open.push_back(group.get());
+    if (!group->collectives->is_idle() && group->failed.is_ok()) open.push_back(group.get());
   }
   if (open.empty()) {
-    header.slot = last_.at > 0 ? kProgressDone : kProgressNone;
-    header.comm = last_.comm;
-    header.op_seq = last_.op_seq;
-    header.op = last_.op;
+    const Progress& last = progress_.last();
+    header.slot = last.at > 0 ? kProgressDone : kProgressNone;
+    header.comm = last.comm;
+    header.op_seq = last.op_seq;
+    header.op = last.op;
     return header;
   }
   const Group& group = *open[turn % open.size()];
-  const Execution& oldest = *group.active.front();
+  const Execution& oldest = *Collectives::of(group).active.front();
   header.slot = kProgressOpen;
   header.comm = group.comm;
   header.op_seq = oldest.op_seq();
@@ -56,11 +51,11 @@ wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
 }
 
 Status Diagnostics::heard(int peer, const wire::FrameHeader& header) {
-  const bool known_rank = header.stage <= heard_.size();
-  const int waits_for = known_rank ? static_cast<int>(header.stage) - 1 : -1;
+  const int named = static_cast<int>(header.stage) - 1;
+  const int waits_for = progress_.is_rank(named) ? named : -1;
   const bool is_open = header.slot == kProgressOpen;
-  heard_[static_cast<size_t>(peer)] = {clock_.now(), is_open, header.comm, header.op_seq, header.op,
-                                       waits_for, header.slot != kProgressNone};
+  progress_.heard(peer, {clock_.now(), is_open, header.comm, header.op_seq, header.op, waits_for,
+                         header.slot != kProgressNone});
   Group* const group = groups_.find(header.comm);
   const bool says = is_open || header.slot == kProgressDone;
   if (!says || group == nullptr || !group->failed.is_ok()) return Status::ok();
@@ -82,74 +77,28 @@ Status Diagnostics::heard(int peer, const wire::FrameHeader& header) {
 // Finds operations that are over here, too: they may have needed nothing from the disagreeing rank.
 const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint64_t op_seq) const {
   if (op_seq >= group.next_op_seq) return nullptr;
-  if (const Execution* const execution = group.find_active(op_seq)) return &execution->descriptor();
+  const Execution* const execution = Collectives::of(group).find_active(op_seq);
+  if (execution != nullptr) return &execution->descriptor();
   const FlightOperation* const past = flight_.find_collective(group.comm, op_seq);
   return past == nullptr ? nullptr : &past->op;
 }
 
 void Diagnostics::mark_awaited(std::vector<bool>& awaited) const {
-  constexpr Nanoseconds kAWhile = 20 * kMillisecond;
   for (const auto& group : groups_) {
     if (!group->failed.is_ok()) continue;
-    for (const auto& execution : group->active) {
-      if (!execution->has_started() || clock_.now() - execution->started_at() < kAWhile) break;
-      for (const int member : execution->awaited_members()) {
-        awaited[static_cast<size_t>(group->members[static_cast<size_t>(member)].global_rank)] = true;
-      }
-    }
-    if (group->mailbox->is_idle()) continue;
-    for (size_t rank = 0; rank < group->members.size(); ++rank) {
-      if (group->mailbox->awaits(static_cast<int>(rank))) {
-        awaited[static_cast<size_t>(group->members[rank].global_rank)] = true;
-      }
-    }
+    group->collectives->mark_awaited(awaited);
+    group->messages->mark_awaited(awaited);
   }
-}
-
-std::string Diagnostics::describe_ranks(const Group& group, uint64_t op_seq) const {
-  std::string absent;
-  std::string present;
-  size_t told = 0;
-  for (int rank = 0; rank < group.world_size(); ++rank) {
-    if (rank == group.rank) continue;
-    const Member& member = group.members[static_cast<size_t>(rank)];
-    const Progress& last = progress_of(member);
-    const bool came = has_called(member, op_seq);
-    if (++told > kRanksTold) continue;
-    std::string& to = came ? present : absent;
-    to += "; rank " + std::to_string(rank);
-    if (came) {
-      to += member.said.op_seq > op_seq || !member.said.open ? " is through" : " is in it";
-      if (member.said.open && member.said.op_seq == op_seq && member.said.waits_for >= 0) {
-        const int awaited = group.rank_of_global[static_cast<size_t>(member.said.waits_for)];
-        if (awaited >= 0) to += " and waits for rank " + std::to_string(awaited);
-      }
-    } else if (last.at == 0) {
-      to += " was not heard of";
-    } else {
-      to += " has not called it: ";
-      to += !last.known ? std::string("it has called nothing yet")
-                        : (last.open ? "it is in " : "its last was ") + text_of(last.op, last.op_seq) +
-                              (last.comm == group.comm ? "" : " of communicator " +
-                                                                  std::to_string(last.comm));
-    }
-  }
-  if (told > kRanksTold) present += "; and " + std::to_string(told - kRanksTold) + " more ranks";
-  return absent + present;
-}
-
-bool Diagnostics::has_called(const Member& member, uint64_t op_seq) const {
-  return member.said.at > 0 && member.said.op_seq >= op_seq;
 }
 
 void Diagnostics::write_stragglers(const Group& group, JsonWriter& json) const {
   json.begin_object().field("comm", group.comm).field("rank", group.rank).key("operation");
-  if (group.active.empty()) {
+  if (group.collectives->is_idle()) {
     json.null().key("absent").begin_array().end_array().key("ranks").begin_array().end_array();
     json.end_object();
     return;
   }
-  const Execution& oldest = *group.active.front();
+  const Execution& oldest = *Collectives::of(group).active.front();
   write_operation(json, group.comm, oldest.op_seq(), oldest.descriptor());
   const FlightOperation* const entry = flight_.find(oldest.flight());
   json.field("waited_s", entry == nullptr ? 0.0 : seconds(clock_.now() - entry->submitted_at));
@@ -158,7 +107,7 @@ void Diagnostics::write_stragglers(const Group& group, JsonWriter& json) const {
   json.end_array().key("absent").begin_array();
   for (int rank = 0; rank < group.world_size(); ++rank) {
     const Member& member = group.members[static_cast<size_t>(rank)];
-    if (rank != group.rank && !has_called(member, oldest.op_seq())) json.value(rank);
+    if (rank != group.rank && !ProgressTable::has_called(member, oldest.op_seq())) json.value(rank);
   }
   json.end_array().key("ranks").begin_array();
   for (int rank = 0; rank < group.world_size(); ++rank) {
@@ -169,9 +118,9 @@ void Diagnostics::write_stragglers(const Group& group, JsonWriter& json) const {
 
 void Diagnostics::write_rank(const Group& group, int rank, uint64_t op_seq, JsonWriter& json) const {
   const Member& member = group.members[static_cast<size_t>(rank)];
-  const Progress& last = progress_of(member);
+  const Progress& last = progress_.of(member);
   json.begin_object().field("rank", rank).field("global_rank", member.global_rank);
-  json.field("called", has_called(member, op_seq)).key("heard_s_ago");
+  json.field("called", ProgressTable::has_called(member, op_seq)).key("heard_s_ago");
   last.at == 0 ? json.null() : json.value(seconds(clock_.now() - last.at));
   json.key("last");
   if (last.known) {

@@ -1,16 +1,19 @@
 #include "engine/operation/execution.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <limits>
 
 #include "base/check.h"
 #include "base/copy.h"
+#include "engine/common/options.h"
 #include "engine/flow/credit_accounts.h"
 #include "engine/flow/early_frames.h"
-#include "engine/membership/failures.h"
-#include "engine/group/group.h"
-#include "engine/common/options.h"
 #include "engine/flow/transfers.h"
+#include "engine/group/failure_details.h"
+#include "engine/group/failures.h"
+#include "engine/group/group.h"
+#include "engine/operation/mismatch.h"
 
 namespace nezha::engine {
 
@@ -68,8 +71,10 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   receives_ |= schedule_->inside.hands_out && !is_source;
   const memory::Call call{request.in, request.out, request.input_counts, operands_.factor(), op_seq_,
                           group_.comm, descriptor_};
-  if (plan.algorithm == Algorithm::memory) memory_.emplace(*group_.memory, call);
-  if (!schedule_->inside.owners.empty()) phases_.emplace(group_, *schedule_, operands_, call);
+  if (plan.algorithm == Algorithm::memory) memory_.emplace(*plans_.memory, call);
+  if (!schedule_->inside.owners.empty()) {
+    phases_.emplace(group_, plans_.areas, *schedule_, operands_, call);
+  }
 }
 
 wire::OpDescriptor Execution::descriptor_from(int member) const {
@@ -101,7 +106,7 @@ bool Execution::advance_phases(bool sleeps) {
     const uint32_t next = next_chunk_;
     any = phases_->advance(low_chunk_, sleeps);
     const int other = phases_->disagrees();
-    if (other >= 0) parts_.failures.disagree(group_, *this, other, phases_->said());
+    if (other >= 0) disagree(other, phases_->said());
     if (group_.failed.is_ok()) open_chunks();
     any |= low_chunk_ != low || next_chunk_ != next;
   }
@@ -114,8 +119,24 @@ bool Execution::advance_in_memory(bool sleeps) {
   const bool moved = sleeps ? memory_->sleep() : memory_->advance();
   if (memory_->is_over()) low_chunk_ = next_chunk_ = operands_.map().chunk_count();
   const int other = memory_->disagrees();
-  if (other >= 0) parts_.failures.disagree(group_, *this, other, memory_->said_by(other));
+  if (other >= 0) disagree(other, memory_->said_by(other));
   return moved;
+}
+
+bool Execution::check(int member, const wire::OpDescriptor& ours,
+                      const wire::OpDescriptor& theirs) const {
+  if (ours == theirs) return true;
+  const Status differs = describe_mismatch(group_.comm, op_seq_, {group_.rank, ours}, {member, theirs});
+  parts_.failures.fail(group_, differs, true);
+  return false;
+}
+
+void Execution::disagree(int member, const std::optional<wire::OpDescriptor>& theirs) const {
+  if (theirs && !check(member, descriptor_, *theirs)) return;
+  Status broken = error(Code::internal, "rank %d: rank %d broke the protocol in the memory of this host, "
+                        "%s (communicator %" PRIu64 ")", group_.rank, member, activity_of(group_).c_str(),
+                        group_.comm);
+  parts_.failures.fail(group_, broken.with_peer(member).with(details_of(group_, call(), {member})), true);
 }
 
 void Execution::open_chunks() {

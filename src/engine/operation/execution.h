@@ -17,7 +17,9 @@
 #include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/endpoint/rail_divider.h"
+#include "engine/group/group_work.h"
 #include "engine/operation/host_phases.h"
+#include "engine/operation/kept_plans.h"
 #include "engine/common/op_request.h"
 #include "engine/operation/operands.h"
 #include "engine/common/work.h"
@@ -49,8 +51,8 @@ class Execution final : public Activity {
     Failures& failures;
   };
 
-  Execution(const Parts& parts, Group& group)
-      : parts_(parts), group_(group), operands_(parts.pool, parts.failures, group) {}
+  Execution(const Parts& parts, Group& group, const KeptPlans& plans)
+      : parts_(parts), group_(group), plans_(plans), operands_(parts.pool, parts.failures, group) {}
   ~Execution() override;
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -114,6 +116,9 @@ class Execution final : public Activity {
   Work* work() { return work_; }
   uint64_t flight() const { return work_->flight; }
   uint64_t bytes() const { return descriptor_.count * operands_.element_bytes(); }
+  OpenCall call() const { return {descriptor_, op_seq_, bytes()}; }
+  // Whether a member describes the operation as this rank does; the group fails if not.
+  bool check(int member, const wire::OpDescriptor& ours, const wire::OpDescriptor& theirs) const;
   // The members from which this rank still awaits data, or the credit for the data that it sent.
   std::vector<int> awaited_members() const;
   // Whether the rest of the operation needs anything from this member.
@@ -122,6 +127,8 @@ class Execution final : public Activity {
  private:
   Cursor& cursor(uint32_t chunk) { return cursors_[chunk % window_]; }
   bool advance_phases(bool sleeps);
+  // A member makes another call, as it says in the host's memory; no `theirs`: that cannot be read.
+  void disagree(int member, const std::optional<wire::OpDescriptor>& theirs) const;
   void open_chunks();
   void open(uint32_t chunk);
   void deliver_early(Cursor& at);
@@ -141,6 +148,7 @@ class Execution final : public Activity {
 
   const Parts parts_;
   Group& group_;
+  const KeptPlans& plans_;
   Operands operands_;
   std::shared_ptr<const schedule::Schedule> schedule_;
   wire::OpDescriptor descriptor_;

@@ -13,8 +13,8 @@ memory::Run HostPhases::Blocks::at(uint32_t index) const {
   return {block.begin, block.size(), leader_, from};
 }
 
-HostPhases::HostPhases(const Group& group, const schedule::Schedule& schedule, Operands& operands,
-                       const memory::Call& call)
+HostPhases::HostPhases(const Group& group, const HostAreas& areas, const schedule::Schedule& schedule,
+                       Operands& operands, const memory::Call& call)
     : here_(group.hosts->ranks_of(group.hosts->host_of(group.rank))), schedule_(schedule),
       operands_(operands) {
   memory::Runs& chunks = *this;
@@ -22,7 +22,6 @@ HostPhases::HostPhases(const Group& group, const schedule::Schedule& schedule, O
   if (schedule.collective == Collective::all_gather && schedule.inside.collects) {
     collected = &blocks_.emplace(here_, schedule.inside.owners[0], operands.map());
   }
-  const HostAreas& areas = group.areas;
   if (schedule.inside.collects) collect_.emplace(PhaseKind::collect, *areas.collect, *collected, call);
   if (schedule.inside.hands_out) hand_out_.emplace(PhaseKind::hand_out, *areas.hand_out, chunks, call);
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/operation/kept_plans.h"
 #include "engine/operation/operands.h"
 #include "memory/phase.h"
 #include "schedule/schedule.h"
@@ -21,8 +22,8 @@ struct Group;
 
 class HostPhases final : private memory::Runs {
  public:
-  HostPhases(const Group& group, const schedule::Schedule& schedule, Operands& operands,
-             const memory::Call& call);
+  HostPhases(const Group& group, const HostAreas& areas, const schedule::Schedule& schedule,
+             Operands& operands, const memory::Call& call);
   ~HostPhases() override;
   HostPhases(const HostPhases&) = delete;
   HostPhases& operator=(const HostPhases&) = delete;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/copy.h"
-#include "engine/membership/failures.h"
+#include "engine/group/failures.h"
 #include "engine/group/group.h"
 #include "reduce/reduce.h"
 

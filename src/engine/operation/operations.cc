@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "engine/group/failure_details.h"
 #include "engine/operation/memory_progress.h"
 
 namespace nezha::engine {
@@ -14,23 +15,54 @@ constexpr size_t kIdleMax = 64;
 
 }  // namespace
 
+void Operations::set_memory(MemoryProgress* memory) {
+  shared_.memory = memory;
+  planner_.set_memory(&memory->memory());
+}
+
+void Operations::set_members(Group& group, const std::vector<int>& globals) {
+  if (shared_.memory != nullptr && !group.has_nodes()) {
+    Collectives::of(group).plans.memory = shared_.memory->memory().area_of(group.comm, globals);
+  }
+  group.hosts = planner_.hosts_of(globals);
+}
+
+// That a rank left while no operation needed it was no error; now it is one.
+void Operations::check_presence(Group& group, const OpRequest& request) {
+  if (!peers_.any_gone()) return;
+  for (size_t rank = 0; rank < group.members.size(); ++rank) {
+    const auto& links = peers_.all()[static_cast<size_t>(group.members[rank].global_rank)];
+    if (links == nullptr || !links->gone) continue;
+    Status lost = error(Code::peer_lost, "rank %d: rank %zu left (closed its communicator) before "
+                        "%s #%llu began; every rank must make the same calls", group.rank, rank,
+                        std::string(name_of(request.collective)).c_str(),
+                        static_cast<unsigned long long>(group.next_op_seq));
+    ErrorDetails details = details_of(group, std::nullopt, {static_cast<int>(rank)});
+    details.operation = name_of(request.collective);
+    details.number = static_cast<int64_t>(group.next_op_seq);
+    lost.with(std::move(details)).with_peer(static_cast<int>(rank));
+    return parts_.failures.fail(group, lost, true);
+  }
+}
+
 Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
-  if (group.failed.is_ok()) parts_.failures.check_presence(group, request);
+  if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
+  Collectives& of = Collectives::of(group);
   Choice fresh;
-  auto choice = planner_.choose(group, request, fresh);
+  auto choice = planner_.choose(group, of.plans, request, fresh);
   if (!choice) return choice.status();
   try {
-    if (group.idle.empty()) group.idle.push_back(std::make_unique<Execution>(parts_, group));
-    group.idle.back()->prepare(request, (*choice)->plan, (*choice)->share(), group.next_op_seq, work);
-    group.active.push_back(std::move(group.idle.back()));
-    group.idle.pop_back();
+    if (of.idle.empty()) of.idle.push_back(std::make_unique<Execution>(parts_, group, of.plans));
+    of.idle.back()->prepare(request, (*choice)->plan, (*choice)->share(), group.next_op_seq, work);
+    of.active.push_back(std::move(of.idle.back()));
+    of.idle.pop_back();
   } catch (const std::bad_alloc&) {
     return error(Code::exhausted, "rank %d: no memory for %s of %llu elements", group.rank,
                  std::string(name_of(request.collective)).c_str(),
                  static_cast<unsigned long long>(request.count));
   }
-  work.flight = diagnostics_.submitted(group, *group.active.back());
+  work.flight = flight_.submitted(group.comm, group.next_op_seq, of.active.back()->descriptor());
   ++group.next_op_seq;
   ++group.counters.operations;
   ++count_;
@@ -42,7 +74,8 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
 // Short operations run beside each other while all that they may send to one member fits into half of
 // its credit: then none can hold up another. Longer operations run alone.
 bool Operations::start(Group& group, size_t index, uint64_t load) {
-  Execution& execution = *group.active[index];
+  Collectives& of = Collectives::of(group);
+  Execution& execution = *of.active[index];
   const uint64_t room = group.credit_bytes / 2;
   if (load > 0 && (load > room || execution.pair_load() > room - load)) return false;
   const EarlyFrame* other = group.early.find(execution.op_seq(), [&](const EarlyFrame& frame) {
@@ -51,9 +84,7 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
   });
   if (other != nullptr) {
     const int member = group.rank_of_global[static_cast<size_t>(other->global_rank)];
-    parts_.failures.check_descriptor(group, execution.op_seq(),
-                                     execution.descriptor_from(std::max(member, 0)), other->global_rank,
-                                     other->header.op);
+    execution.check(member, execution.descriptor_from(std::max(member, 0)), other->header.op);
     return false;
   }
   const Nanoseconds now = clock_.now();
@@ -63,17 +94,18 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
     parts_.transfers.divider().begin(execution.division(), *group.policy, op, now);
   }
   execution.division().alone = index == 0;
-  group.active.front()->division().alone = index == 0;
+  of.active.front()->division().alone = index == 0;
   execution.start(now);
-  if (execution.uses_memory()) memory_->began(execution);
-  diagnostics_.started(execution);
+  if (execution.uses_memory()) shared_.memory->began(execution);
+  flight_.recorder().started(execution.flight(), now);
   return group.failed.is_ok();
 }
 
 void Operations::progress(Group& group) {
+  Collectives& of = Collectives::of(group);
   uint64_t load = 0;  // of the operations that run
-  for (size_t i = 0; i < group.active.size() && group.failed.is_ok();) {
-    Execution& execution = *group.active[i];
+  for (size_t i = 0; i < of.active.size() && group.failed.is_ok();) {
+    Execution& execution = *of.active[i];
     if (!execution.has_started() && !start(group, i, load)) return;
     if (!execution.programs_done()) {
       load += std::min(execution.pair_load(), group.credit_bytes);
@@ -95,35 +127,46 @@ void Operations::progress(Group& group) {
 
 void Operations::progress_all() {
   for (const auto& group : groups_) {
-    if (!group->active.empty()) progress(*group);
+    if (!group->collectives->is_idle()) progress(*group);
   }
 }
 
 void Operations::finish(Group& group, size_t index) {
-  Execution& execution = *group.active[index];
+  Collectives& of = Collectives::of(group);
+  Execution& execution = *of.active[index];
   const Nanoseconds now = clock_.now();
   const bool is_gated = parts_.transfers.gates(execution.descriptor().collective);
   if (!execution.in_memory() && !is_gated) parts_.transfers.divider().learn(execution.division(), now);
-  // An operation that is not handed out in memory ends with a frame: `memory_` still has it.
-  if (execution.uses_memory()) memory_->forget(execution);
+  // An operation that is not handed out in memory ends with a frame: MemoryProgress still has it.
+  if (execution.uses_memory()) shared_.memory->forget(execution);
   // Without memory for this the operation stays active, and its caller hears of the failure.
-  group.idle.push_back(std::move(group.active[index]));
-  group.active.erase(group.active.begin() + static_cast<std::ptrdiff_t>(index));
-  diagnostics_.done(group, execution, now);
+  of.idle.push_back(std::move(of.active[index]));
+  of.active.erase(of.active.begin() + static_cast<std::ptrdiff_t>(index));
+  progress_.over(group, execution.call());
+  flight_.complete(*execution.work(), Status::ok(), now);
   execution.rest();
-  if (group.idle.size() > kIdleMax) group.idle.erase(group.idle.begin());
+  if (of.idle.size() > kIdleMax) of.idle.erase(of.idle.begin());
+}
+
+void Operations::landed_early(Group& group, EarlyFrame& frame) {
+  const uint64_t op_seq = frame.header.op_seq;
+  const uint32_t chunk = frame.header.chunk;
+  group.early.put(frame);
+  Execution* const execution = Collectives::of(group).find_active(op_seq);
+  if (execution == nullptr) {
+    if (op_seq < group.next_op_seq) parts_.early.drop(group, op_seq, chunk);
+  } else if (execution->has_started() && execution->has_opened(chunk)) {
+    execution->early_arrived(chunk);
+  }
 }
 
 transport::Landing Operations::place(Group& group, transport::Connection& connection,
                                      const wire::FrameHeader& header) {
   if (header.op_seq >= group.next_op_seq) return parts_.early.place(group, connection.peer, header);
-  Execution* const execution = group.find_active(header.op_seq);
+  Execution* const execution = Collectives::of(group).find_active(header.op_seq);
   const int member = group.rank_of_global[static_cast<size_t>(connection.peer)];
   if (execution != nullptr && member >= 0) {
-    if (!parts_.failures.check_descriptor(group, header.op_seq, execution->descriptor_from(member),
-                                          connection.peer, header.op)) {
-      return {};
-    }
+    if (!execution->check(member, execution->descriptor_from(member), header.op)) return {};
     if (!execution->has_started() || !execution->has_opened(header.chunk)) {
       return parts_.early.place(group, connection.peer, header);
     }

@@ -49,11 +49,12 @@ std::unique_ptr<const schedule::Hosts> Planner::hosts_of(const std::vector<int>&
   return std::make_unique<const schedule::Hosts>(host_of);
 }
 
-Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& request) const {
+Result<schedule::Plan> Planner::plan_for(const Group& group, const KeptPlans& plans,
+                                         const OpRequest& request) const {
   const bool is_asked = request.algorithm != Algorithm::automatic;
   // In a fixed order, neither hosts nor their memory may decide in which order numbers are added.
   const bool is_fixed = options_.fixed_order && schedule::has_order(request.collective, request.dtype);
-  if (group.memory != nullptr && !is_asked && !is_fixed && memory::carries(request.collective)) {
+  if (plans.memory != nullptr && !is_asked && !is_fixed && memory::carries(request.collective)) {
     schedule::Plan plan;
     plan.algorithm = Algorithm::memory;
     plan.lengths = name_of_lengths(request);
@@ -77,8 +78,8 @@ Result<schedule::Plan> Planner::plan_for(const Group& group, const OpRequest& re
 }
 
 // Phases run in memory only where there is an area for both kinds.
-bool Planner::has_areas(Group& group) {
-  HostAreas& areas = group.areas;
+bool Planner::has_areas(const Group& group, KeptPlans& plans) {
+  HostAreas& areas = plans.areas;
   if (!areas.are_asked_for && memory_ != nullptr) {
     std::vector<int> here;
     for (const int member : group.hosts->ranks_of(group.hosts->host_of(group.rank))) {
@@ -91,7 +92,7 @@ bool Planner::has_areas(Group& group) {
   return areas.collect != nullptr && areas.hand_out != nullptr;
 }
 
-Result<schedule::Schedule> Planner::build(Group& group, const OpRequest& request,
+Result<schedule::Schedule> Planner::build(const Group& group, KeptPlans& plans, const OpRequest& request,
                                           const schedule::Plan& plan) {
   if (group.has_nodes()) {
     return schedule::build_aggregation(request.collective, group.tree, group.rank, plan.held);
@@ -99,37 +100,37 @@ Result<schedule::Schedule> Planner::build(Group& group, const OpRequest& request
   auto built = schedule::build(request.collective, plan.algorithm, group.rank, group.world_size(),
                                request.root, group.hosts.get());
   const auto* const entry = schedule::find_hierarchy(request.collective, plan.algorithm);
-  if (!built || entry == nullptr || entry->owner == nullptr || !has_areas(group)) return built;
+  if (!built || entry == nullptr || entry->owner == nullptr || !has_areas(group, plans)) return built;
   return schedule::between_hosts(*entry, *group.hosts, std::move(*built));
 }
 
 // Drops the least recently used schedules, except those that operations run.
-void Planner::make_room(Group& group) {
-  while (group.schedules.size() > kSchedulesMin && group.schedule_bytes > kScheduleBytes) {
-    auto oldest = group.schedules.end();
-    for (auto each = group.schedules.begin(); each != group.schedules.end(); ++each) {
+void Planner::make_room(KeptPlans& plans) {
+  while (plans.schedules.size() > kSchedulesMin && plans.schedule_bytes > kScheduleBytes) {
+    auto oldest = plans.schedules.end();
+    for (auto each = plans.schedules.begin(); each != plans.schedules.end(); ++each) {
       const bool runs = each->second.schedule.use_count() > 1;
-      if (!runs && (oldest == group.schedules.end() || each->second.used_by < oldest->second.used_by)) {
+      if (!runs && (oldest == plans.schedules.end() || each->second.used_by < oldest->second.used_by)) {
         oldest = each;
       }
     }
-    if (oldest == group.schedules.end()) return;
-    for (Choice& choice : group.choices) {
+    if (oldest == plans.schedules.end()) return;
+    for (Choice& choice : plans.choices) {
       if (choice.kept == &oldest->second) choice = Choice();
     }
     pool_.discharge(oldest->second.bytes);
-    group.schedule_bytes -= oldest->second.bytes;
-    group.schedules.erase(oldest);
+    plans.schedule_bytes -= oldest->second.bytes;
+    plans.schedules.erase(oldest);
   }
 }
 
-Result<KeptSchedule*> Planner::kept_schedule(Group& group, const OpRequest& request,
-                                             const schedule::Plan& plan) {
-  const Group::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
-  const auto found = group.schedules.find(key);
-  if (found != group.schedules.end()) return &found->second;
-  make_room(group);
-  auto built = build(group, request, plan);
+Result<KeptSchedule*> Planner::kept_schedule(const Group& group, KeptPlans& plans,
+                                             const OpRequest& request, const schedule::Plan& plan) {
+  const KeptPlans::ScheduleKey key(request.collective, plan.algorithm, request.root, plan.held);
+  const auto found = plans.schedules.find(key);
+  if (found != plans.schedules.end()) return &found->second;
+  make_room(plans);
+  auto built = build(group, plans, request, plan);
   if (!built) return built.status();
   size_t bytes = sizeof(schedule::Schedule);
   for (const schedule::Program& program : built->programs) {
@@ -141,17 +142,18 @@ Result<KeptSchedule*> Planner::kept_schedule(Group& group, const OpRequest& requ
                  options_.rank, group.comm);
   }
   auto shared = std::make_shared<const schedule::Schedule>(std::move(built.value()));
-  group.schedule_bytes += bytes;
-  return &group.schedules.emplace(key, KeptSchedule{std::move(shared), bytes, 0}).first->second;
+  plans.schedule_bytes += bytes;
+  return &plans.schedules.emplace(key, KeptSchedule{std::move(shared), bytes, 0}).first->second;
 }
 
-Status Planner::set_schedule(Group& group, const OpRequest& request, Choice& choice) {
+Status Planner::set_schedule(const Group& group, KeptPlans& plans, const OpRequest& request,
+                             Choice& choice) {
   if (choice.plan.algorithm == Algorithm::memory) {
     choice.schedule = &kInMemory;
   } else if (choice.plan.algorithm == Algorithm::file) {
     choice.schedule = &options_.file_algorithm->ranks[static_cast<size_t>(group.rank)];
   } else {
-    auto kept = kept_schedule(group, request, choice.plan);
+    auto kept = kept_schedule(group, plans, request, choice.plan);
     if (!kept) return kept.status();
     choice.kept = *kept;
     choice.schedule = choice.kept->schedule.get();
@@ -160,16 +162,16 @@ Status Planner::set_schedule(Group& group, const OpRequest& request, Choice& cho
 }
 
 // The place where a call is kept, or the least recently used of the places where it may be kept.
-Choice& Planner::find_choice(Group& group, const OpRequest& request) {
+Choice& Planner::find_choice(KeptPlans& plans, const OpRequest& request) {
   NumberHash hash;
   hash.add(request.count);  // first: the numbers after it spread the bits of even counts
   hash.add(static_cast<uint64_t>(request.collective));
   hash.add(static_cast<uint64_t>(request.dtype));
   hash.add(static_cast<uint64_t>(request.algorithm));
   hash.add(static_cast<uint64_t>(request.root));
-  constexpr size_t kAlike = Group::kChoicesAlike;
-  const size_t at = hash.value() % (group.choices.size() / kAlike) * kAlike;
-  const std::span<Choice> alike(&group.choices[at], kAlike);
+  constexpr size_t kAlike = KeptPlans::kChoicesAlike;
+  const size_t at = hash.value() % (plans.choices.size() / kAlike) * kAlike;
+  const std::span<Choice> alike(&plans.choices[at], kAlike);
   const auto found = std::find_if(alike.begin(), alike.end(), [&](const Choice& each) {
     return each.schedule != nullptr && each.is_of(request);
   });
@@ -180,16 +182,17 @@ Choice& Planner::find_choice(Group& group, const OpRequest& request) {
 }
 
 // Programs make the same calls again and again, and what is agreed for them stays the same.
-Result<const Choice*> Planner::choose(Group& group, const OpRequest& request, Choice& fresh) {
+Result<const Choice*> Planner::choose(const Group& group, KeptPlans& plans, const OpRequest& request,
+                                      Choice& fresh) {
   const bool even = request.input_counts.empty() && request.output_counts.empty();
-  Choice& choice = even ? find_choice(group, request) : fresh;
+  Choice& choice = even ? find_choice(plans, request) : fresh;
   if (choice.schedule == nullptr || !choice.is_of(request)) {
     const FloatMode mode;  // ranks whose callers round otherwise must find the same costs
-    auto plan = plan_for(group, request);
+    auto plan = plan_for(group, plans, request);
     if (!plan) return plan.status();
     Choice made = {request.collective, request.dtype, request.algorithm, request.root, request.count,
                    *plan};
-    NEZHA_RETURN_IF_ERROR(set_schedule(group, request, made));
+    NEZHA_RETURN_IF_ERROR(set_schedule(group, plans, request, made));
     choice = made;
   }
   choice.used_by = group.next_op_seq + 1;  // 0 marks an empty place

@@ -9,9 +9,9 @@
 
 #include "base/status.h"
 #include "engine/common/buffer_pool.h"
-#include "engine/operation/execution.h"
 #include "engine/group/group.h"
 #include "engine/common/options.h"
+#include "engine/operation/kept_plans.h"
 #include "memory/host_memory.h"
 
 namespace nezha::engine {
@@ -24,18 +24,22 @@ class Planner {
   void set_memory(memory::HostMemory* memory) { memory_ = memory; }
   // Null where the ranks name no hosts.
   std::unique_ptr<const schedule::Hosts> hosts_of(const std::vector<int>& members) const;
-  // The choice is kept in the group for the next call like it; in `fresh` where that is impossible.
-  Result<const Choice*> choose(Group& group, const OpRequest& request, Choice& fresh);
+  // The choice is kept in `plans` for the group's next call like it; in `fresh` where that is impossible.
+  Result<const Choice*> choose(const Group& group, KeptPlans& plans, const OpRequest& request,
+                               Choice& fresh);
 
  private:
-  Result<schedule::Plan> plan_for(const Group& group, const OpRequest& request) const;
-  static Choice& find_choice(Group& group, const OpRequest& request);
-  Status set_schedule(Group& group, const OpRequest& request, Choice& choice);
-  Result<KeptSchedule*> kept_schedule(Group& group, const OpRequest& request, const schedule::Plan& plan);
-  void make_room(Group& group);
-  Result<schedule::Schedule> build(Group& group, const OpRequest& request, const schedule::Plan& plan);
+  Result<schedule::Plan> plan_for(const Group& group, const KeptPlans& plans,
+                                  const OpRequest& request) const;
+  static Choice& find_choice(KeptPlans& plans, const OpRequest& request);
+  Status set_schedule(const Group& group, KeptPlans& plans, const OpRequest& request, Choice& choice);
+  Result<KeptSchedule*> kept_schedule(const Group& group, KeptPlans& plans, const OpRequest& request,
+                                      const schedule::Plan& plan);
+  void make_room(KeptPlans& plans);
+  Result<schedule::Schedule> build(const Group& group, KeptPlans& plans, const OpRequest& request,
+                                   const schedule::Plan& plan);
   // Whether phases inside the host can run in memory; all ranks of the host find the same.
-  bool has_areas(Group& group);
+  bool has_areas(const Group& group, KeptPlans& plans);
 
   const EngineOptions& options_;
   BufferPool& pool_;

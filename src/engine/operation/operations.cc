@@ -48,21 +48,21 @@ void Operations::check_presence(Group& group, const OpRequest& request) {
 Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
   if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
-  Collectives& of = Collectives::of(group);
+  Collectives& calls = Collectives::of(group);
   Choice fresh;
-  auto choice = planner_.choose(group, of.plans, request, fresh);
+  auto choice = planner_.choose(group, calls.plans, request, fresh);
   if (!choice) return choice.status();
   try {
-    if (of.idle.empty()) of.idle.push_back(std::make_unique<Execution>(parts_, group, of.plans));
-    of.idle.back()->prepare(request, (*choice)->plan, (*choice)->share(), group.next_op_seq, work);
-    of.active.push_back(std::move(of.idle.back()));
-    of.idle.pop_back();
+    if (calls.idle.empty()) calls.idle.push_back(std::make_unique<Execution>(parts_, group, calls.plans));
+    calls.idle.back()->prepare(request, (*choice)->plan, (*choice)->share(), group.next_op_seq, work);
+    calls.active.push_back(std::move(calls.idle.back()));
+    calls.idle.pop_back();
   } catch (const std::bad_alloc&) {
     return error(Code::exhausted, "rank %d: no memory for %s of %llu elements", group.rank,
                  std::string(name_of(request.collective)).c_str(),
                  static_cast<unsigned long long>(request.count));
   }
-  work.flight = flight_.submitted(group.comm, group.next_op_seq, of.active.back()->descriptor());
+  work.flight = flight_.submitted(group.comm, group.next_op_seq, calls.active.back()->descriptor());
   ++group.next_op_seq;
   ++group.counters.operations;
   ++count_;
@@ -74,8 +74,8 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
 // Short operations run beside each other while all that they may send to one member fits into half of
 // its credit: then none can hold up another. Longer operations run alone.
 bool Operations::start(Group& group, size_t index, uint64_t load) {
-  Collectives& of = Collectives::of(group);
-  Execution& execution = *of.active[index];
+  Collectives& calls = Collectives::of(group);
+  Execution& execution = *calls.active[index];
   const uint64_t room = group.credit_bytes / 2;
   if (load > 0 && (load > room || execution.pair_load() > room - load)) return false;
   const EarlyFrame* other = group.early.find(execution.op_seq(), [&](const EarlyFrame& frame) {
@@ -94,7 +94,7 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
     parts_.transfers.divider().begin(execution.division(), *group.policy, op, now);
   }
   execution.division().alone = index == 0;
-  of.active.front()->division().alone = index == 0;
+  calls.active.front()->division().alone = index == 0;
   execution.start(now);
   if (execution.uses_memory()) shared_.memory->began(execution);
   flight_.recorder().started(execution.flight(), now);
@@ -102,10 +102,10 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
 }
 
 void Operations::progress(Group& group) {
-  Collectives& of = Collectives::of(group);
+  Collectives& calls = Collectives::of(group);
   uint64_t load = 0;  // of the operations that run
-  for (size_t i = 0; i < of.active.size() && group.failed.is_ok();) {
-    Execution& execution = *of.active[i];
+  for (size_t i = 0; i < calls.active.size() && group.failed.is_ok();) {
+    Execution& execution = *calls.active[i];
     if (!execution.has_started() && !start(group, i, load)) return;
     if (!execution.programs_done()) {
       load += std::min(execution.pair_load(), group.credit_bytes);
@@ -132,20 +132,20 @@ void Operations::progress_all() {
 }
 
 void Operations::finish(Group& group, size_t index) {
-  Collectives& of = Collectives::of(group);
-  Execution& execution = *of.active[index];
+  Collectives& calls = Collectives::of(group);
+  Execution& execution = *calls.active[index];
   const Nanoseconds now = clock_.now();
   const bool is_gated = parts_.transfers.gates(execution.descriptor().collective);
   if (!execution.in_memory() && !is_gated) parts_.transfers.divider().learn(execution.division(), now);
   // An operation that is not handed out in memory ends with a frame: MemoryProgress still has it.
   if (execution.uses_memory()) shared_.memory->forget(execution);
   // Without memory for this the operation stays active, and its caller hears of the failure.
-  of.idle.push_back(std::move(of.active[index]));
-  of.active.erase(of.active.begin() + static_cast<std::ptrdiff_t>(index));
+  calls.idle.push_back(std::move(calls.active[index]));
+  calls.active.erase(calls.active.begin() + static_cast<std::ptrdiff_t>(index));
   progress_.over(group, execution.call());
   flight_.complete(*execution.work(), Status::ok(), now);
   execution.rest();
-  if (of.idle.size() > kIdleMax) of.idle.erase(of.idle.begin());
+  if (calls.idle.size() > kIdleMax) calls.idle.erase(calls.idle.begin());
 }
 
 void Operations::landed_early(Group& group, EarlyFrame& frame) {

@@ -316,7 +316,7 @@ TEST(EngineShrink, ARankThatTheOthersGaveUpIsTold) {
 
 // Nothing comes from the other any more, and nobody knows why.
 void lose(FakeWorld& world, int rank, int other) {
-  world.engine(rank).failures().lost(other, error(Code::peer_lost, "nothing answers"), false);
+  world.engine(rank).losses().lost(other, error(Code::peer_lost, "nothing answers"), false);
 }
 
 // Whichever of them says so first.

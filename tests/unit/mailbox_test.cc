@@ -68,7 +68,7 @@ TEST(Mailbox, AReceiveThatStandsOpenHurriesNobody) {
     }
     for (const int rank : {0, 1}) beats[stands] += world.engine(rank).supervisor().counters().beats;
     // It is needed all the same: without its sender it fails.
-    world.engine(0).failures().lost(1, error(Code::peer_lost, "gone"), true);
+    world.engine(0).losses().lost(1, error(Code::peer_lost, "gone"), true);
     world.run_engines();
     EXPECT_EQ(work.status().code(), Code::peer_lost);
   }

@@ -56,6 +56,7 @@ Group& Engine::add_group(uint64_t comm) {
   group->rank_of_global.assign(peers_.all().size(), -1);
   group->collectives = operations_.make(*group);
   group->messages = std::make_unique<Mailbox>(parts, *group);
+  agenda_.make_room(groups_.size() + 1);
   return groups_.add(std::move(group));
 }
 
@@ -65,7 +66,7 @@ Group* Engine::find_or_park(uint64_t comm, int peer, bool* refused) {
   if (known != nullptr || options_.serves || !groups_.may_park(comm)) return known;
   Group& made = add_group(comm);
   if (parked_.open(made, peer)) return &made;
-  groups_.remove(made);
+  remove(made);
   *refused = true;
   return nullptr;
 }
@@ -81,7 +82,7 @@ void Engine::drop_orphans() noexcept {
     const auto orphan = std::find_if(groups_.begin(), groups_.end(), is_orphan);
     if (orphan == groups_.end()) return;
     parked_.give_all(**orphan);
-    groups_.remove(**orphan);
+    remove(**orphan);
   }
 }
 
@@ -125,14 +126,18 @@ void Engine::destroy_group(Group& group) noexcept {
   }
   settle(group);
   parked_.give_all(group);
+  remove(group);
+}
+
+void Engine::remove(Group& group) noexcept {
+  agenda_.forget(group);
   groups_.remove(group);
 }
 
 // The group's error reaches its operations here and not where it was found, because that may be deep
 // inside one of them.
 void Engine::settle(Group& group) noexcept {
-  if (group.settled) return;
-  group.settled = true;
+  if (!agenda_.take_settle(group)) return;
   early_.drop_all(group);
   for (Member& member : group.members) transfers_.give_all(member.blocked);
   group.collectives->fail(group.failed);
@@ -140,14 +145,10 @@ void Engine::settle(Group& group) noexcept {
   parked_.give_frames(group);
 }
 
-bool Engine::all_settled() const {
-  return std::all_of(groups_.begin(), groups_.end(), [](const auto& group) { return group->settled; });
-}
-
 void Engine::settle_all() {
-  if (all_settled()) return;
+  if (agenda_.first_to_settle() == nullptr) return;
   diagnostics_.announce_failures();
-  for (const auto& group : groups_) settle(*group);
+  while (Group* const group = agenda_.first_to_settle()) settle(*group);
   drop_orphans();
 }
 
@@ -186,17 +187,15 @@ bool Engine::run(Nanoseconds now) {
   if (now >= failures_.next_deadline()) failures_.check_deadlines(now);
   supervisor_.run(now);
   bool output = false;
-  bool again = true;
-  while (again) {
-    if (transfers_.take_released()) operations_.progress_all();
+  do {
+    while (Group* const group = agenda_.take_progress()) operations_.progress(*group);
     shrinker_.run(now);
     settle_all();
     if (now >= credit_.acks_due()) credit_.acknowledge_all();
-    peers_.visit_unconnected([this](PeerLinks& links) { missing_.need(links); });
+    agenda_.take_connect([this](int peer) { missing_.need(peers_.of(peer)); });
     output = transfers_.run(now);
     // Sending can find a connection dead. No event will come to handle what that released or ended.
-    again = transfers_.has_released() || shrinker_.is_due() || !all_settled() || peers_.any_unconnected();
-  }
+  } while (agenda_.has_more());
   next_wakeup_ = std::min({failures_.next_deadline(), credit_.acks_due(), supervisor_.next_wakeup(),
                            shrinker_.next_wakeup(), transfers_.next_wakeup()});
   return output;

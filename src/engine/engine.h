@@ -24,6 +24,7 @@
 #include "engine/flow/credit_accounts.h"
 #include "engine/flow/early_frames.h"
 #include "engine/flow/transfers.h"
+#include "engine/group/agenda.h"
 #include "engine/group/failures.h"
 #include "engine/group/group_table.h"
 #include "engine/group/parked_budget.h"
@@ -129,7 +130,7 @@ class Engine final : public GroupCalls,
   uint64_t credit_to_tell(transport::Connection& connection, uint64_t comm) override;
   void on_failure(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& text) override;
-  void on_output(transport::Connection& connection) override { peers_.wake(connection.peer); }
+  void on_output(transport::Connection& connection) override { agenda_.send(connection.peer); }
   void on_room(transport::Connection& connection) override;
   void on_control(transport::Connection& connection, const wire::FrameHeader& header,
                   const std::string& payload) override;
@@ -151,25 +152,26 @@ class Engine final : public GroupCalls,
   // The error of a group reaches its operations. Needs no memory, as it must work when there is none.
   void settle(Group& group) noexcept;
   void settle_all();
-  bool all_settled() const;
+  void remove(Group& group) noexcept;
 
   progress::Loop& loop_;
   const EngineOptions options_;
   BufferPool pool_;
+  Agenda agenda_{options_.world_size};
   PeerTable peers_{options_, loop_.clock()};
   GroupTable groups_;
   ParkedBudget parked_{options_, sizeof(Group) + sizeof(Collectives) + sizeof(Mailbox)};
   FlightLog flight_{loop_.clock()};
   ProgressTable progress_{loop_.clock(), options_.world_size};
-  Failures failures_{options_, groups_, peers_, pool_};
-  Transfers transfers_{options_, loop_.clock(), peers_, pool_};
-  CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_};
+  Failures failures_{options_, groups_, peers_, pool_, agenda_};
+  Transfers transfers_{options_, loop_.clock(), peers_, pool_, agenda_};
+  CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_, agenda_};
   EarlyFrames early_{groups_, peers_, pool_, parked_, failures_};
   Operations operations_{loop_.clock(), groups_, peers_, flight_, progress_,
-                         {options_, pool_, transfers_, credit_, early_, failures_}};
+                         {options_, pool_, transfers_, credit_, early_, failures_, agenda_}};
   Diagnostics diagnostics_{groups_, loop_.clock(), flight_, progress_};
-  Shrinker shrinker_{{options_, groups_, peers_, failures_, *this}};
-  Losses losses_{options_, groups_, peers_, failures_, transfers_, shrinker_};
+  Shrinker shrinker_{{options_, groups_, peers_, failures_, *this, agenda_}};
+  Losses losses_{options_, groups_, peers_, failures_, transfers_, shrinker_, agenda_};
   MissingConnections missing_{options_, loop_.clock(), peers_, losses_};
   Supervisor supervisor_{{options_, loop_.clock(), peers_, transfers_, groups_, failures_, losses_,
                           flight_, diagnostics_, shrinker_, missing_}};

@@ -62,8 +62,7 @@ void Engine::on_released(Connection& connection, WorkRequest& request) {
 }
 
 void Engine::on_credit(Connection& connection, uint64_t comm, uint64_t credit) {
-  const bool more = credit_.credited(connection.peer, comm, credit);
-  if (transfers_.take_released() || more) operations_.progress_all();
+  credit_.credited(connection.peer, comm, credit);
 }
 
 uint64_t Engine::credit_to_tell(Connection& connection, uint64_t comm) {

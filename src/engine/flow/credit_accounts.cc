@@ -27,16 +27,16 @@ void CreditAccounts::post(Group& group, int member_rank, WorkRequest& request) {
   transfers_.post(request);
 }
 
-bool CreditAccounts::credited(int peer, uint64_t comm, uint64_t credit) {
+void CreditAccounts::credited(int peer, uint64_t comm, uint64_t credit) {
   Group* group = nullptr;
   Member* const member = find(peer, comm, &group);
-  if (member == nullptr || !group->failed.is_ok()) return false;
+  if (member == nullptr || !group->failed.is_ok()) return;
   // Credits are cumulative: an older value, overtaken on another rail, says nothing.
   const bool is_news = credit > member->credited && credit <= member->sent;
-  if (!is_news) return false;
+  if (!is_news) return;
   member->credited = credit;
   release_blocked(*group, *member);
-  return true;
+  agenda_.progress(*group);
 }
 
 void CreditAccounts::release_blocked(Group& group, Member& member) {
@@ -53,6 +53,7 @@ void CreditAccounts::release_blocked(Group& group, Member& member) {
 void CreditAccounts::consumed(Group& group, int member_rank, uint64_t cost) {
   Member& member = group.members[static_cast<size_t>(member_rank)];
   member.consumed += cost;
+  owed_.add(member.global_rank);
   if (member.consumed - member.told < group.credit_bytes / 4) return;
   if (Connection* connection = peers_.of(member.global_rank).any_up()) {
     connection->acknowledge(group.comm);
@@ -69,6 +70,7 @@ uint64_t CreditAccounts::to_tell(int peer, uint64_t comm) {
 
 void CreditAccounts::landed(Connection& connection, Group* group, const wire::FrameHeader& header,
                             bool is_early) {
+  owed_.add(connection.peer);
   const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
   if (group != nullptr && wanted && !is_early) {
     const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
@@ -105,19 +107,19 @@ void CreditAccounts::answer(Group& group) {
 
 void CreditAccounts::acknowledge_all() {
   acks_due_ = kNever;
-  for (const auto& links : peers_.all()) {
-    if (links == nullptr) continue;
-    for (Link& link : links->links()) {
+  owed_.take_all([this](int peer) {
+    PeerLinks& links = peers_.of(peer);
+    for (Link& link : links.links()) {
       if (link.connection->unacknowledged_frames() > 0) link.connection->acknowledge(0);
     }
-  }
-  for (const auto& group : groups_) {
-    for (const Member& member : group->members) {
-      if (member.global_rank == options_.rank || member.consumed == member.told) continue;
-      Connection* const connection = peers_.of(member.global_rank).any_up();
-      if (connection != nullptr) connection->acknowledge(group->comm);
+    Connection* const connection = links.any_up();
+    for (const auto& group : groups_) {
+      const int rank = group->rank_of_global[static_cast<size_t>(peer)];
+      if (connection == nullptr || rank < 0) continue;
+      const Member& member = group->members[static_cast<size_t>(rank)];
+      if (member.consumed != member.told) connection->acknowledge(group->comm);
     }
-  }
+  });
 }
 
 }  // namespace nezha::engine

@@ -6,6 +6,8 @@
 #pragma once
 
 #include "base/clock.h"
+#include "engine/common/rank_set.h"
+#include "engine/group/agenda.h"
 #include "engine/group/group_table.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
@@ -16,13 +18,14 @@ namespace nezha::engine {
 class CreditAccounts {
  public:
   CreditAccounts(const EngineOptions& options, const Clock& clock, const GroupTable& groups,
-                 const PeerTable& peers, Transfers& transfers)
-      : options_(options), clock_(clock), groups_(groups), peers_(peers), transfers_(transfers) {}
+                 const PeerTable& peers, Transfers& transfers, Agenda& agenda)
+      : options_(options), clock_(clock), groups_(groups), peers_(peers), transfers_(transfers),
+        agenda_(agenda), owed_(static_cast<size_t>(options.world_size)) {}
 
   // The request leaves now, or when the member has consumed enough.
   void post(Group& group, int member, transport::WorkRequest& request);
-  // A peer has consumed `credit` bytes, cumulative. True: that is more than it said before.
-  bool credited(int peer, uint64_t comm, uint64_t credit);
+  // A peer has consumed `credit` bytes, cumulative.
+  void credited(int peer, uint64_t comm, uint64_t credit);
 
   // We consumed a frame of that member.
   void consumed(Group& group, int member, uint64_t cost);
@@ -52,6 +55,8 @@ class CreditAccounts {
   const GroupTable& groups_;
   const PeerTable& peers_;
   Transfers& transfers_;
+  Agenda& agenda_;
+  RankSet owed_;  // peers whose frames may have landed or been consumed without an answer
   Nanoseconds acks_due_ = kNever;
 };
 

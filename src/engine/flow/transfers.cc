@@ -47,16 +47,12 @@ void Transfers::give_all(WorkQueue& requests) {
 }
 
 void Transfers::release(WorkRequest& request) {
-  if (request.owner != nullptr) {
-    static_cast<Activity*>(request.owner)->released(request);
-    released_any_ = true;
-  }
+  if (request.owner != nullptr) static_cast<Activity*>(request.owner)->released(request);
   give(request);
 }
 
 void Transfers::drop(WorkQueue& requests) {
   while (!requests.empty()) release(*requests.pop_front());
-  released_any_ = true;
 }
 
 void Transfers::drop_all(int peer) {
@@ -82,7 +78,7 @@ uint64_t Transfers::repost(PeerLinks& links, WorkQueue& requests) {
   }
   retransmitted_ += count;
   links.requeue(again);
-  peers_.wake(links.peer());
+  agenda_.send(links.peer());
   return count;
 }
 
@@ -123,9 +119,9 @@ void Transfers::post(WorkRequest& request) {
 
 void Transfers::queue(WorkRequest& request) {
   PeerLinks& links = peers_.of(request.peer);
-  if (links.links().empty()) peers_.need(request.peer);
+  if (links.links().empty()) agenda_.connect(request.peer);
   links.queue(request);
-  peers_.wake(request.peer);
+  agenda_.send(request.peer);
 }
 
 void Transfers::admit(Nanoseconds now) {
@@ -144,15 +140,16 @@ bool Transfers::run(Nanoseconds now) {
   const bool looks = now - looked_at_ >= control::RailMonitor::kShortest;
   if (looks) {
     looked_at_ = now;
-    peers_.wake_draining();
+    agenda_.send_to_draining();
   }
   bool output = false;
-  peers_.visit_awake([&](PeerLinks& links) {
+  agenda_.visit_send([&](int peer) {
+    PeerLinks& links = peers_.of(peer);
     if (looks) links.look(now);
     if (links.has_pending() || links.has_output()) dispatch(links, now);
     const bool waits = links.has_pending() || links.has_output();
     output |= waits;
-    if (!waits && links.is_draining()) peers_.drains(links.peer());
+    if (!waits && links.is_draining()) agenda_.drain(peer);
     return waits;
   });
   return output;
@@ -185,7 +182,8 @@ void Transfers::took(const transport::Connection& connection, const WorkRequest&
 }
 
 bool Transfers::has_work() const {
-  return holds_messages() || peers_.any_awake([](const PeerLinks& links) {
+  return holds_messages() || agenda_.any_send([this](int peer) {
+    const PeerLinks& links = peers_.of(peer);
     return links.has_pending() || links.has_output();
   });
 }

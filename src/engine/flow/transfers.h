@@ -9,7 +9,6 @@
 #pragma once
 
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,13 +18,15 @@
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
 #include "engine/endpoint/rail_divider.h"
+#include "engine/group/agenda.h"
 
 namespace nezha::engine {
 
 class Transfers {
  public:
-  Transfers(const EngineOptions& options, const Clock& clock, PeerTable& peers, BufferPool& pool)
-      : options_(options), clock_(clock), peers_(peers), pool_(pool),
+  Transfers(const EngineOptions& options, const Clock& clock, PeerTable& peers, BufferPool& pool,
+            Agenda& agenda)
+      : options_(options), clock_(clock), peers_(peers), pool_(pool), agenda_(agenda),
         divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
   // The connections are gone: gives back the bytes of transfers that were never acknowledged, which
   // nothing reads now.
@@ -60,9 +61,6 @@ class Transfers {
   bool has_work() const;
   // Everything sent is acknowledged.
   bool is_drained() const;
-  // Something was released since this was last asked, so that its owner may be complete.
-  bool take_released() { return std::exchange(released_any_, false); }
-  bool has_released() const { return released_any_; }
   uint64_t retransmitted() const { return retransmitted_; }
 
   RailDivider& divider() { return divider_; }
@@ -90,13 +88,13 @@ class Transfers {
   const Clock& clock_;
   PeerTable& peers_;
   BufferPool& pool_;
+  Agenda& agenda_;
   RailDivider divider_;
   std::unique_ptr<MessageGate> gate_;
   std::vector<std::unique_ptr<transport::WorkRequest>> storage_;
   transport::WorkRequest* free_ = nullptr;
   Nanoseconds looked_at_ = 0;  // when draining rails were last looked at
   uint64_t retransmitted_ = 0;
-  bool released_any_ = false;
 };
 
 }  // namespace nezha::engine

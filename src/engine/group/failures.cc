@@ -11,7 +11,7 @@ namespace nezha::engine {
 
 void Failures::fail(Group& group, const Status& why, bool tell_others) {
   if (!group.failed.is_ok()) return;
-  group.settled = false;
+  agenda_.settle(group);
   group.failed = why;  // without memory for the message at least the code
   if (tell_others) tell(group);
 }
@@ -64,7 +64,7 @@ void Failures::tell(const Group& group) {
     // with few connections per rank.
     const size_t distance = (rank + size - static_cast<size_t>(group.rank)) % size;
     const bool is_near = std::has_single_bit(distance) || std::has_single_bit(size - distance);
-    if (options_.on_demand && is_near) peers_.need(links.peer());
+    if (options_.on_demand && is_near) agenda_.connect(links.peer());
   }
 }
 

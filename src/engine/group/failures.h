@@ -14,15 +14,16 @@
 #include "engine/common/buffer_pool.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
+#include "engine/group/agenda.h"
 #include "engine/group/group_table.h"
 
 namespace nezha::engine {
 
 class Failures {
  public:
-  Failures(const EngineOptions& options, const GroupTable& groups, PeerTable& peers,
-           const BufferPool& pool)
-      : options_(options), groups_(groups), peers_(peers), pool_(pool) {}
+  Failures(const EngineOptions& options, const GroupTable& groups, const PeerTable& peers,
+           const BufferPool& pool, Agenda& agenda)
+      : options_(options), groups_(groups), peers_(peers), pool_(pool), agenda_(agenda) {}
 
   // Fails every operation of the group, here and with `tell` on its other ranks.
   void fail(Group& group, const Status& why, bool tell);
@@ -59,8 +60,9 @@ class Failures {
 
   const EngineOptions& options_;
   const GroupTable& groups_;
-  PeerTable& peers_;
+  const PeerTable& peers_;
   const BufferPool& pool_;
+  Agenda& agenda_;
   std::vector<Untold> untold_;
   Nanoseconds next_deadline_ = kNever;
 };

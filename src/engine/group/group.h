@@ -132,7 +132,8 @@ struct Group {
   std::unique_ptr<GroupWork> messages;     // messages/mailbox.h
   std::vector<uint64_t> early_cost;  // by global rank: cost of its frames in the early store
   Status failed;                    // after the first error the group refuses work
-  bool settled = true;              // that error has reached every operation
+  bool settled = true;              // that error has reached every operation (Agenda::settle)
+  bool due = false;                 // Agenda::progress
   bool is_leaving = false;          // it is being destroyed here
   std::unique_ptr<control::Policy> policy;
   schedule::CostTable costs;

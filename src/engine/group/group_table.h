@@ -47,6 +47,7 @@ class GroupTable {
   auto begin() const { return groups_.begin(); }
   auto end() const { return groups_.end(); }
   bool empty() const { return groups_.empty(); }
+  size_t size() const { return groups_.size(); }
   Group& newest() const { return *groups_.back(); }
 
   Group& add(std::unique_ptr<Group> group);

@@ -15,7 +15,7 @@ void Losses::fail_parked(int peer) {
     Status lost = error(Code::peer_lost, "rank %d: rank %d left or was lost before communicator "
                         "%" PRIu64 " was created here", options_.rank, peer, group->comm);
     failures_.fail(*group, lost.with_peer(peer), false);
-    group->settled = false;  // also if it had failed before: it may be an orphan now
+    agenda_.settle(*group);  // also if it had failed before: it may be an orphan now
   }
 }
 

@@ -14,9 +14,9 @@ namespace nezha::engine {
 class Losses {
  public:
   Losses(const EngineOptions& options, const GroupTable& groups, PeerTable& peers, Failures& failures,
-         Transfers& transfers, Shrinker& shrinker)
+         Transfers& transfers, Shrinker& shrinker, Agenda& agenda)
       : options_(options), groups_(groups), peers_(peers), failures_(failures), transfers_(transfers),
-        shrinker_(shrinker) {}
+        shrinker_(shrinker), agenda_(agenda) {}
 
   // The peer is lost: every group that it is a member of fails. `exited`: its process is known to
   // have ended; otherwise it may go on, with others.
@@ -36,6 +36,7 @@ class Losses {
   Failures& failures_;
   Transfers& transfers_;
   Shrinker& shrinker_;
+  Agenda& agenda_;
 };
 
 }  // namespace nezha::engine

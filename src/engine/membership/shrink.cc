@@ -5,6 +5,7 @@
 #include <new>
 
 #include "engine/common/comm_number.h"
+#include "engine/group/agenda.h"
 #include "engine/group/failure_details.h"
 #include "engine/group/failures.h"
 #include "engine/common/options.h"
@@ -136,8 +137,7 @@ void Shrinker::complete(Lineage& lineage, const Status& outcome) {
 // ------------------------------------------------------------------------------------ acting
 
 void Shrinker::run(Nanoseconds now) {
-  if (!due_ && now < next_wakeup_) return;
-  due_ = false;
+  if (!parts_.agenda.take_agree() && now < next_wakeup_) return;
   next_wakeup_ = kNever;
   for (size_t i = 0; i < lineages_.size(); ++i) {
     Lineage& lineage = *lineages_[i];

@@ -31,6 +31,7 @@
 
 namespace nezha::engine {
 
+class Agenda;
 class Failures;
 class PeerTable;
 struct EngineOptions;
@@ -50,6 +51,7 @@ class Shrinker {
     PeerTable& peers;
     Failures& failures;
     GroupMaker& maker;
+    Agenda& agenda;
   };
 
   explicit Shrinker(const Parts& parts) : parts_(parts) {}
@@ -71,7 +73,6 @@ class Shrinker {
   void mark_awaited(std::vector<bool>& awaited) const;
 
   void run(Nanoseconds now);
-  bool is_due() const { return due_; }
   Nanoseconds next_wakeup() const { return next_wakeup_; }
 
  private:
@@ -132,7 +133,6 @@ class Shrinker {
 
   const Parts parts_;
   std::vector<std::unique_ptr<Lineage>> lineages_;
-  bool due_ = false;
   Nanoseconds next_wakeup_ = kNever;
 };
 

@@ -13,7 +13,7 @@ using wire::FrameType;
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
-  if (connection == nullptr) return parts_.peers.need(links.peer());
+  if (connection == nullptr) return parts_.agenda.connect(links.peer());
   const Statement& said = lineage.agreement.own();
   FrameHeader header;
   header.type = FrameType::agree;
@@ -115,7 +115,7 @@ void Shrinker::mark_awaited(std::vector<bool>& awaited) const {
 
 void Shrinker::note(Lineage& lineage) {
   lineage.due = true;
-  due_ = true;
+  parts_.agenda.agree();
 }
 
 }  // namespace nezha::engine

@@ -10,9 +10,9 @@
 #include "engine/flow/credit_accounts.h"
 #include "engine/flow/early_frames.h"
 #include "engine/flow/transfers.h"
+#include "engine/group/agenda.h"
 #include "engine/group/failure_details.h"
 #include "engine/group/failures.h"
-#include "engine/group/group.h"
 #include "engine/operation/mismatch.h"
 
 namespace nezha::engine {
@@ -424,6 +424,10 @@ void Execution::landing_lost(const transport::Landing& landing) {
   StepSlot& slot = cursor(landing.chunk).steps[landing.step];
   parts_.pool.give(slot.scratch);
   slot.begin_again();
+}
+
+void Execution::released(transport::WorkRequest&) {
+  if (--unreleased_ == 0) parts_.agenda.progress(group_);
 }
 
 void Execution::withdraw() {

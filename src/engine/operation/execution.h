@@ -31,6 +31,7 @@
 
 namespace nezha::engine {
 
+class Agenda;
 class CreditAccounts;
 class EarlyFrames;
 class Failures;
@@ -49,6 +50,7 @@ class Execution final : public Activity {
     CreditAccounts& credit;
     EarlyFrames& early;
     Failures& failures;
+    Agenda& agenda;
   };
 
   Execution(const Parts& parts, Group& group, const KeptPlans& plans)
@@ -68,7 +70,7 @@ class Execution final : public Activity {
                            int member);
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;
-  void released(transport::WorkRequest&) override { --unreleased_; }
+  void released(transport::WorkRequest&) override;
   // Every use of the caller's memory ends: pending landings and requests are taken back.
   void withdraw();
 

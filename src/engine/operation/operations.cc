@@ -125,12 +125,6 @@ void Operations::progress(Group& group) {
   }
 }
 
-void Operations::progress_all() {
-  for (const auto& group : groups_) {
-    if (!group->collectives->is_idle()) progress(*group);
-  }
-}
-
 void Operations::finish(Group& group, size_t index) {
   Collectives& calls = Collectives::of(group);
   Execution& execution = *calls.active[index];

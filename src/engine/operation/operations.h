@@ -35,7 +35,6 @@ class Operations {
   Status begin(Group& group, const OpRequest& request, Work& work);
   // Starts the operations of the group that may start, and finishes those that are done.
   void progress(Group& group);
-  void progress_all();
   // Says where an arriving frame of an operation goes.
   transport::Landing place(Group& group, transport::Connection& connection,
                            const wire::FrameHeader& header);

@@ -89,6 +89,7 @@ void Engine::drop_orphans() noexcept {
 void Engine::set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree) {
   group.tree = std::move(tree);
   operations_.set_members(group, members);
+  group.askers = RankSet(members.size());
   group.members.reserve(members.size());  // all of them or none
   for (size_t i = 0; i < members.size(); ++i) {
     Member member;

@@ -26,6 +26,21 @@ class RankSet {
     count_ -= (word & bit_of(rank)) != 0;
     word &= ~bit_of(rank);
   }
+  // Both are of as many ranks.
+  void add(const RankSet& more) {
+    for (size_t at = 0; at < words_.size() && more.count_ > 0; ++at) {
+      count_ += static_cast<size_t>(std::popcount(more.words_[at] & ~words_[at]));
+      words_[at] |= more.words_[at];
+    }
+  }
+  void clear() {
+    if (count_ > 0) words_.assign(words_.size(), 0);
+    count_ = 0;
+  }
+  template <class Visit>
+  void each(Visit visit) const {
+    any([&](int rank) { return visit(rank), false; });
+  }
   // Visits the ranks in ascending order, and higher ones that are added meanwhile, too. `visit(rank)`
   // says whether the rank stays in the set.
   template <class Visit>

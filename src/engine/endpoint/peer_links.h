@@ -90,7 +90,6 @@ class PeerLinks {
   bool left = false;  // the peer said goodbye on some connection
   bool gone = false;  // it left, or is lost for good: no connection with it comes back
   bool exited = false;  // it is gone, and its process is known to have ended
-  bool touched = false;  // PeerTable::touch was called since the supervisor last looked
   int peer() const { return peer_; }
   // Takes back the unsent requests of `owner`, here and in the connections.
   void withdraw(const void* owner, transport::WorkQueue& unsent);

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "control/port_clock.h"
 #include "engine/common/options.h"
+#include "engine/common/rank_set.h"
 #include "engine/endpoint/peer_links.h"
 
 namespace nezha::engine {
@@ -19,7 +21,8 @@ namespace nezha::engine {
 class PeerTable {
  public:
   PeerTable(const EngineOptions& options, const Clock& clock)
-      : clock_(clock), links_(static_cast<size_t>(options.world_size)) {
+      : clock_(clock), links_(static_cast<size_t>(options.world_size)), gone_(links_.size()),
+        touched_(gone_) {
     for (int rank = 0; rank < options.world_size; ++rank) {
       if (rank == options.rank) continue;
       links_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options.rails, port_);
@@ -31,20 +34,25 @@ class PeerTable {
   PeerLinks& of(int peer) const { return *links_[static_cast<size_t>(peer)]; }
   // The peer left, or is lost for good. `exited`: its process is known to have ended.
   void set_gone(int peer, bool exited) {
-    of(peer).gone = any_gone_ = true;
+    of(peer).gone = true;
     of(peer).exited = exited;
+    gone_.add(peer);
   }
-  bool any_gone() const { return any_gone_; }
+  const RankSet& gone() const { return gone_; }
   // Data was sent to the peer, or came from it.
   void touch(int peer) {
-    PeerLinks& links = of(peer);
-    if (links.touched) return;
-    links.touched = true;
+    if (touched_.has(peer)) return;
+    touched_.add(peer);
     touched_at_ = std::min(touched_at_, clock_.now());
   }
-  // When a peer was first touched since `begin_look`; kNever: none was.
+  // When a peer was first touched since `take_touched`; kNever: none was.
   Nanoseconds touched_at() const { return touched_at_; }
-  void begin_look() { touched_at_ = kNever; }
+  // The peers that were touched since this was last called.
+  void take_touched(RankSet& peers) {
+    peers.clear();
+    std::swap(peers, touched_);
+    touched_at_ = kNever;
+  }
   // Ends every connection.
   void clear() { links_.clear(); }
 
@@ -52,7 +60,8 @@ class PeerTable {
   const Clock& clock_;
   control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> links_;
-  bool any_gone_ = false;
+  RankSet gone_;
+  RankSet touched_;
   Nanoseconds touched_at_ = kNever;
 };
 

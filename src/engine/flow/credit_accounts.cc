@@ -74,7 +74,7 @@ void CreditAccounts::landed(Connection& connection, Group* group, const wire::Fr
   const bool wanted = (header.flags & wire::kFlagAckNow) != 0;
   if (group != nullptr && wanted && !is_early) {
     const int member = group->rank_of_global[static_cast<size_t>(connection.peer)];
-    if (member >= 0) group->members[static_cast<size_t>(member)].answer_wanted = true;
+    if (member >= 0) group->askers.add(member);
   }
   if (acks_due_ == kNever || wanted) {
     acks_due_ = std::min(acks_due_, clock_.now() + (wanted ? kAckDelay : kLazyAckDelay));
@@ -88,11 +88,8 @@ void CreditAccounts::landed(Connection& connection, Group* group, const wire::Fr
 
 // Sends one acknowledgement per connection instead of one per chunk.
 void CreditAccounts::answer(Group& group) {
-  for (Member& member : group.members) {
-    if (!member.answer_wanted) continue;
-    // The member's frames in `held` wait for a later operation. Its end calls `answer` again, which
-    // must then still know that the member wants an answer.
-    member.answer_wanted = member.held > 0;
+  group.askers.visit([&](int rank) {
+    const Member& member = group.members[static_cast<size_t>(rank)];
     PeerLinks& links = peers_.of(member.global_rank);
     bool answered = false;
     for (Link& link : links.links()) {
@@ -102,7 +99,10 @@ void CreditAccounts::answer(Group& group) {
     }
     Connection* const connection = answered ? nullptr : links.any_up();
     if (connection != nullptr && member.consumed != member.told) connection->acknowledge(group.comm);
-  }
+    // The member's frames in `held` wait for a later operation. Its end calls `answer` again, which
+    // must then still know that the member wants an answer.
+    return member.held > 0;
+  });
 }
 
 void CreditAccounts::acknowledge_all() {

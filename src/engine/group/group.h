@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "control/policy.h"
 #include "engine/common/buffer_pool.h"
+#include "engine/common/rank_set.h"
 #include "engine/group/group_work.h"
 #include "schedule/aggregation.h"
 #include "schedule/hosts.h"
@@ -39,7 +40,6 @@ struct Member {
   uint64_t credited = 0;   // the part of `sent` that it has consumed
   uint64_t consumed = 0;   // cost of its frames that we consumed, cumulative
   uint64_t told = 0;       // the part of `consumed` that we have told it
-  bool answer_wanted = false;    // it waits for an acknowledgement or a credit
   Progress said;                 // the latest of its operations of which it spoke
   uint64_t compared = UINT64_MAX;  // its operation that was compared with ours
   uint32_t held = 0;             // its frames that landed and wait for their round
@@ -122,6 +122,7 @@ struct Group {
   uint64_t generation = 0;          // of its ballot in the lineage (engine/membership/agreement.h)
   int rank = 0;                     // mine, in this communicator
   std::vector<Member> members;      // by rank in this communicator
+  RankSet askers;                   // members that wait for an acknowledgement or a credit
   std::vector<int> rank_of_global;  // -1: not a member
   schedule::AggregationTree tree;   // empty where there are no nodes
   std::unique_ptr<const schedule::Hosts> hosts;  // of the members; null where ranks name no hosts

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/common/rank_set.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
@@ -34,7 +34,7 @@ class GroupWork {
   virtual std::optional<Status> expired(Nanoseconds now) const = 0;
   virtual Nanoseconds next_deadline() const = 0;
   // Sets the ranks (global) from which something has been awaited for a while.
-  virtual void mark_awaited(std::vector<bool>& awaited) const = 0;
+  virtual void mark_awaited(RankSet& awaited) const = 0;
   // The oldest collective; none: none is under way.
   virtual std::optional<OpenCall> oldest() const { return std::nullopt; }
 };

@@ -10,28 +10,24 @@ namespace nezha::engine {
 MissingConnections::MissingConnections(const EngineOptions& options, const Clock& clock,
                                        const PeerTable& peers, Losses& losses)
     : options_(options), clock_(clock), all_(peers), losses_(losses),
-      peers_(static_cast<size_t>(options.world_size)) {}
+      peers_(static_cast<size_t>(options.world_size)), needed_(peers_.size()), wanted_(needed_) {}
 
 void MissingConnections::need(PeerLinks& links) {
   if (!options_.on_demand || manager_ == nullptr) return;
   if (links.gone || links.left || !links.links().empty()) return;
   Peer& peer = state(links);
   const Nanoseconds now = clock_.now();
-  if (peer.needed_since == kNever) peer.needed_since = now;
+  if (!needed_.has(links.peer())) peer.needed_since = now;
+  needed_.add(links.peer());
   if (!peer.connecting && now >= peer.connect_at) connect(links);
 }
 
 bool MissingConnections::is_connecting() const {
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peers_[peer].needed_since != kNever && !all_.all()[peer]->gone) return true;
-  }
-  return false;
+  return needed_.any([this](int peer) { return !all_.of(peer).gone; });
 }
 
 void MissingConnections::excuse(Nanoseconds stood_still) {
-  for (Peer& peer : peers_) {
-    if (peer.needed_since != kNever) peer.needed_since += stood_still;
-  }
+  needed_.each([&](int peer) { peers_[static_cast<size_t>(peer)].needed_since += stood_still; });
 }
 
 void MissingConnections::connect(PeerLinks& links) {
@@ -44,15 +40,16 @@ void MissingConnections::connect(PeerLinks& links) {
   look_at(clock_.now() + kLookAgain);
 }
 
-void MissingConnections::run(const std::vector<bool>& awaited, Nanoseconds now) {
+void MissingConnections::run(const RankSet& awaited, Nanoseconds now) {
   due_ = kNever;
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!awaited[peer] && peers_[peer].needed_since == kNever) continue;
-    const auto& links = all_.all()[peer];
-    if (links == nullptr || !links->links().empty()) continue;
-    need(*links);
-    if (peers_[peer].connect_at > now) look_at(peers_[peer].connect_at);
-  }
+  wanted_ = awaited;
+  wanted_.add(needed_);
+  wanted_.each([&](int peer) {
+    PeerLinks& links = all_.of(peer);
+    if (!links.links().empty()) return;
+    need(links);
+    if (state(links).connect_at > now) look_at(state(links).connect_at);
+  });
 }
 
 // The lower one of two ranks tries the rails, as it also dials lost connections again.
@@ -116,7 +113,7 @@ void MissingConnections::done(const transport::ConnectResult& result) {
   Peer& peer = state(links);
   peer.connecting = false;
   if (manager_ == nullptr || links.gone || result.lost.is_ok() || !links.links().empty()) return;
-  if (peer.needed_since == kNever) return;
+  if (!needed_.has(result.peer)) return;
   const Nanoseconds now = clock_.now();
   // A rank that answers may stand still, and a silent network may come back. Missing resources of
   // this host (`starved`) say nothing about the peer: attempts go on until the deadline of what
@@ -129,7 +126,7 @@ void MissingConnections::done(const transport::ConnectResult& result) {
     peer.connect_at = now + kTryAgain;
     return look_at(peer.connect_at);
   }
-  peer.needed_since = kNever;
+  needed_.remove(result.peer);
   losses_.lost(result.peer, transport::unreached(options_.rank, result.lost.code(), result.peer,
                                                  result.lost.message()),
                result.refused && !result.answered);

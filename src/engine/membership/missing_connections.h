@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/common/rank_set.h"
 #include "engine/endpoint/peer_links.h"
 #include "transport/transport.h"
 
@@ -42,7 +43,7 @@ class MissingConnections {
   void requested(PeerLinks& links);
   void done(const transport::ConnectResult& result);
   // The peer has a connection now.
-  void joined(int peer) { peers_[static_cast<size_t>(peer)].needed_since = kNever; }
+  void joined(int peer) { needed_.remove(peer); }
   // A rail that no connection with the peer uses may lead to it from now on.
   void try_rails_soon(const PeerLinks& links);
   // Devices of this rank have changed: rails that have an address now are told to the other ranks.
@@ -56,7 +57,7 @@ class MissingConnections {
   const std::map<int, std::string>& placed_rails() const { return placed_; }
   // Connects with peers that did not answer before, and with those from which something is awaited
   // (by global rank). To be called when `due` has come.
-  void run(const std::vector<bool>& awaited, Nanoseconds now);
+  void run(const RankSet& awaited, Nanoseconds now);
   void try_late_rails(PeerLinks& links, Nanoseconds now);
   Nanoseconds due() const { return due_; }
 
@@ -69,7 +70,7 @@ class MissingConnections {
 
   struct Peer {
     bool connecting = false;            // connections with it are being made
-    Nanoseconds needed_since = kNever;  // since when one is needed and there is none
+    Nanoseconds needed_since = kNever;  // since when one is needed, for those in `needed_`
     Nanoseconds connect_at = 0;         // no new attempt before this time
     Nanoseconds late_at = kNever;       // rails without a connection are tried again
     Nanoseconds late_pause = kLateRails;
@@ -85,6 +86,8 @@ class MissingConnections {
   Losses& losses_;
   transport::ConnectionManager* manager_ = nullptr;
   std::vector<Peer> peers_;  // by global rank
+  RankSet needed_;           // peers that need a connection and have none
+  RankSet wanted_;           // scratch of run()
   std::map<int, std::string> placed_;
   Nanoseconds due_ = kNever;
 };

@@ -70,7 +70,7 @@ class Shrinker {
   void lost(int peer, bool exited);
   void tell_again(PeerLinks& links);
   // Sets the ranks (global) from which a call waits for a statement.
-  void mark_awaited(std::vector<bool>& awaited) const;
+  void mark_awaited(RankSet& awaited) const;
 
   void run(Nanoseconds now);
   Nanoseconds next_wakeup() const { return next_wakeup_; }

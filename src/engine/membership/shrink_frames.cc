@@ -104,11 +104,11 @@ void Shrinker::tell_again(PeerLinks& links) {
   }
 }
 
-void Shrinker::mark_awaited(std::vector<bool>& awaited) const {
+void Shrinker::mark_awaited(RankSet& awaited) const {
   for (const auto& lineage : lineages_) {
     if (lineage->call == nullptr) continue;
     for (const int member : lineage->agreement.missing()) {
-      awaited[static_cast<size_t>(lineage->members[static_cast<size_t>(member)])] = true;
+      awaited.add(lineage->members[static_cast<size_t>(member)]);
     }
   }
 }

@@ -18,7 +18,8 @@ using transport::WorkQueue;
 
 Supervisor::Supervisor(const Parts& parts)
     : parts_(parts), reconciler_(parts.options, parts.clock, parts.transfers),
-      peers_(static_cast<size_t>(parts.options.world_size)) {}
+      peers_(static_cast<size_t>(parts.options.world_size)), awaited_(peers_.size()),
+      touched_(awaited_), watched_(awaited_), looked_at_(awaited_), connected_(awaited_) {}
 
 void Supervisor::add(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
@@ -26,6 +27,7 @@ void Supervisor::add(std::unique_ptr<Connection> connection) {
   const double nominal = parts_.options.nominal_of(static_cast<size_t>(connection->rail));
   links.add(std::move(connection), nominal);
   links.links().back().beat_at = parts_.clock.now();
+  connected_.add(links.peer());
 }
 
 void Supervisor::stop() {
@@ -54,17 +56,30 @@ void Supervisor::run(Nanoseconds now) {
   if (now < next_look()) return;
   reconciler_.begin_run();
   last_tick_ = now;
-  next_tick_ = now + kTickIdle;
-  parts_.peers.begin_look();
-  awaited_.assign(peers_.size(), false);
+  if (now >= all_at_) {
+    all_at_ = now + kTickIdle;
+    watched_.add(connected_);
+  }
+  next_tick_ = all_at_;
+  parts_.peers.take_touched(touched_);
+  awaited_.clear();
   parts_.diagnostics.mark_awaited(awaited_);
   parts_.shrinker.mark_awaited(awaited_);
   parts_.missing.run(awaited_, now);
-  for (const auto& links : parts_.peers.all()) {
+  std::swap(watched_, looked_at_);
+  watched_.clear();
+  looked_at_.add(touched_);
+  looked_at_.add(awaited_);
+  looked_at_.each([&](int peer) {
+    PeerLinks& links = parts_.peers.of(peer);
     // A peer that has had no connection yet cannot fall silent.
-    const bool connected = links != nullptr && !links->links().empty();
-    if (connected && !links->gone && !links->left) look_after(*links, now);
-  }
+    if (!links.links().empty() && !links.gone && !links.left) look_after(links, now);
+  });
+}
+
+void Supervisor::watch(const PeerLinks& links, Nanoseconds when) {
+  watched_.add(links.peer());
+  next_tick_ = std::min(next_tick_, when);
 }
 
 // While this process stood still nobody could answer, or be heard: that time does not count.
@@ -97,15 +112,14 @@ void Supervisor::expect(PeerLinks& links, Peer& peer, Nanoseconds now) {
       std::any_of(links.links().begin(), links.links().end(), [](const Link& link) {
         return link.has_work() || !link.unresolved.requests.empty();
       });
-  const bool awaited = awaited_[static_cast<size_t>(links.peer())];
-  if (links.touched || under_way || awaited) peer.busy_until = now + kBusyFor;
-  links.touched = false;
+  const bool touched = touched_.has(links.peer()) || awaited_.has(links.peer());
+  if (touched || under_way) peer.busy_until = now + kBusyFor;
   if (now >= peer.busy_until && now >= peer.asked_until) {
     peer.expected_since = kNever;
     return;
   }
   if (peer.expected_since == kNever) peer.expected_since = now;
-  next_tick_ = std::min(next_tick_, now + kTickBusy);
+  watch(links, now + kTickBusy);
 }
 
 void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
@@ -148,7 +162,7 @@ void Supervisor::apply(PeerLinks& links, Link& link, LinkHealth::Change change) 
                 parts_.options.rank, link.connection->rail, links.peer());
       link.begin_probation();
       link.beat_now = true;
-      next_tick_ = parts_.clock.now();
+      watch(links, parts_.clock.now());
       return reconciler_.ask_all(links);
     case LinkHealth::Change::died:
       return link.connection->quiesce(error(Code::peer_lost, "nothing was received on %s for a second",
@@ -223,7 +237,7 @@ void Supervisor::judge_silence(PeerLinks& links, Peer& peer, Nanoseconds now) {
     }
     if (now - since < kSilentIdle) since = wanted;
   }
-  next_tick_ = std::min(next_tick_, now + kTickBusy);
+  watch(links, now + kTickBusy);
   const bool answers = peer.answers_since != kNever;
   if (answers && now - std::max(since, peer.answers_since) >= parts_.options.peer_deadline) {
     return lose(links, "it does not respond, although its host does", false);

@@ -35,6 +35,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/membership/missing_connections.h"
+#include "engine/common/rank_set.h"
 #include "engine/endpoint/peer_links.h"
 #include "engine/flow/reconciler.h"
 #include "transport/transport.h"
@@ -166,6 +167,9 @@ class Supervisor final : public transport::JoinEvents {
   };
 
   Peer& state(const PeerLinks& links) { return peers_[static_cast<size_t>(links.peer())]; }
+  // The peer is looked at again at `when`, if not before; all peers are, once in kTickIdle.
+  void watch(const PeerLinks& links, Nanoseconds when);
+  void watch_all() { next_tick_ = all_at_ = parts_.clock.now(); }
   void excuse(Nanoseconds now, Nanoseconds stood_still);
   void look_after(PeerLinks& links, Nanoseconds now);
   void expect(PeerLinks& links, Peer& peer, Nanoseconds now);
@@ -198,10 +202,16 @@ class Supervisor final : public transport::JoinEvents {
   std::unique_ptr<transport::ConnectionManager> manager_;
   bool stopped_ = false;
   std::vector<Peer> peers_;  // by global rank
-  std::vector<bool> awaited_;  // by global rank, as of this tick
+  // Peers, as found in the latest look.
+  RankSet awaited_;
+  RankSet touched_;
+  RankSet watched_;  // to be looked at in the next one
+  RankSet looked_at_;
+  RankSet connected_;  // at some time, so that they can fall silent
   SupervisorCounters counters_;
   Nanoseconds last_tick_ = 0;
   Nanoseconds next_tick_ = 0;
+  Nanoseconds all_at_ = 0;  // when all peers are looked at
   Nanoseconds excused_until_ = 0;  // silence before it says nothing: we were stalled ourselves
 };
 

@@ -30,7 +30,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
       silent_for >= kLongSilence || (link.health.is_suspect() && link.on_probation);
   link.redial.lost(now, in_vain, spread());
   link.health.renew();
-  next_tick_ = now;
+  watch(links, now);
   Peer& peer = state(links);
   peer.last_error = why.message();
   peer.last_rail = link.connection->rail;
@@ -63,6 +63,7 @@ void Supervisor::suspend(PeerLinks& links, Link& link) {
   const uint32_t first = link.connection->first_unacknowledged();
   link.connection->recall(taken);
   reconciler_.take(links, link, taken, first);
+  watch(links, parts_.clock.now() + kTickBusy);
   parts_.losses.tell_again(links);
 }
 
@@ -83,7 +84,7 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header,
       break;
     case FrameType::rail:
       parts_.missing.place_rail(links, header.stage, payload);
-      next_tick_ = parts_.clock.now();
+      watch(links, parts_.clock.now());
       break;
     default:
       break;
@@ -95,7 +96,7 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& h
   const Nanoseconds now = parts_.clock.now();
   if ((header.flags & wire::kFlagBusy) != 0) {
     peer.asked_until = now + kBusyFor;
-    next_tick_ = std::min(next_tick_, now + kTickBusy);
+    watch(links, now + kTickBusy);
   }
   const Status differs = parts_.diagnostics.heard(links.peer(), header);
   if (!differs.is_ok()) parts_.failures.fail(*parts_.groups.find(header.comm), differs, true);
@@ -129,7 +130,7 @@ void Supervisor::redial(PeerLinks& links, Nanoseconds now) {
       ++counters_.dials;
       manager_->dial(link.path(), link.dialled_epoch, link.redial.patience());
     } else {
-      next_tick_ = std::min(next_tick_, link.redial.next_at());
+      watch(links, link.redial.next_at());
     }
   }
 }
@@ -144,7 +145,7 @@ void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutc
   Peer& peer = state(links);
   peer.last_error = reason;
   if (outcome == transport::DialOutcome::failed) peer.answered_at = now;
-  next_tick_ = std::min(next_tick_, link->redial.next_at());
+  watch(links, link->redial.next_at());
 }
 
 void Supervisor::on_carrier(int rail, bool up) {
@@ -161,7 +162,7 @@ void Supervisor::on_carrier(int rail, bool up) {
       }
     }
   }
-  next_tick_ = now;
+  watch_all();
 }
 
 void Supervisor::on_connection_requested(int peer) {
@@ -213,7 +214,7 @@ bool Supervisor::may_take(PeerLinks& links, const Connection& connection) const 
 
 void Supervisor::on_devices_changed() {
   parts_.missing.find_rails();
-  next_tick_ = parts_.clock.now();
+  watch_all();
 }
 
 // The peer has a connection that was not there before.
@@ -224,7 +225,7 @@ void Supervisor::welcome(PeerLinks& links) {
   parts_.transfers.rails_changed();
   reconciler_.ask_all(links);
   parts_.losses.tell_again(links);
-  next_tick_ = parts_.clock.now();
+  watch(links, parts_.clock.now());
 }
 
 }  // namespace nezha::engine

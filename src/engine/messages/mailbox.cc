@@ -235,11 +235,11 @@ std::optional<Status> Mailbox::left(int member) const {
   return lost.with_peer(member).with(details_of(group_, std::nullopt, {member}));
 }
 
-void Mailbox::mark_awaited(std::vector<bool>& awaited) const {
+void Mailbox::mark_awaited(RankSet& awaited) const {
   if (is_idle()) return;
   for (size_t rank = 0; rank < group_.members.size(); ++rank) {
     if (!needs(static_cast<int>(rank), false)) continue;
-    awaited[static_cast<size_t>(group_.members[rank].global_rank)] = true;
+    awaited.add(group_.members[rank].global_rank);
   }
 }
 

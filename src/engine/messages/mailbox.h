@@ -80,7 +80,7 @@ class Mailbox final : public Activity, public GroupWork {
   std::optional<Status> left(int member) const override;
   std::optional<Status> expired(Nanoseconds now) const override;
   Nanoseconds next_deadline() const override;
-  void mark_awaited(std::vector<bool>& awaited) const override;
+  void mark_awaited(RankSet& awaited) const override;
 
   // Activity
   void released(transport::WorkRequest& request) override;

@@ -41,7 +41,7 @@ class Diagnostics {
   Status heard(int peer, const wire::FrameHeader& header);
 
   // Sets the ranks (global) for which an operation has waited for a while, or a message waits.
-  void mark_awaited(std::vector<bool>& awaited) const;
+  void mark_awaited(RankSet& awaited) const;
   // Writes who is absent from the oldest operation, what each rank did last, who waits for whom.
   void write_stragglers(const Group& group, JsonWriter& json) const;
 

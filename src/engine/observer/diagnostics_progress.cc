@@ -83,7 +83,7 @@ const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint6
   return past == nullptr ? nullptr : &past->op;
 }
 
-void Diagnostics::mark_awaited(std::vector<bool>& awaited) const {
+void Diagnostics::mark_awaited(RankSet& awaited) const {
   for (const auto& group : groups_) {
     if (!group->failed.is_ok()) continue;
     group->collectives->mark_awaited(awaited);

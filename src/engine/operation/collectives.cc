@@ -76,12 +76,12 @@ Status Collectives::deadline_error(const Execution& execution) const {
       .with(details_of(group_, call, std::move(awaited)));
 }
 
-void Collectives::mark_awaited(std::vector<bool>& awaited) const {
+void Collectives::mark_awaited(RankSet& awaited) const {
   constexpr Nanoseconds kAWhile = 20 * kMillisecond;
   for (const auto& execution : active) {
     if (!execution->has_started() || parts_.clock.now() - execution->started_at() < kAWhile) break;
     for (const int member : execution->awaited_members()) {
-      awaited[static_cast<size_t>(group_.members[static_cast<size_t>(member)].global_rank)] = true;
+      awaited.add(group_.members[static_cast<size_t>(member)].global_rank);
     }
   }
 }

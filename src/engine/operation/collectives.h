@@ -51,7 +51,7 @@ class Collectives final : public GroupWork {
   std::optional<Status> left(int member) const override;
   std::optional<Status> expired(Nanoseconds now) const override;
   Nanoseconds next_deadline() const override;
-  void mark_awaited(std::vector<bool>& awaited) const override;
+  void mark_awaited(RankSet& awaited) const override;
   std::optional<OpenCall> oldest() const override;
 
  private:

@@ -198,9 +198,7 @@ void Execution::deliver(Cursor& at, EarlyFrame& frame, int member) {
     std::swap(slot.scratch, frame.buffer);
   }
   hold(at, static_cast<uint32_t>(index));
-  if ((frame.header.flags & wire::kFlagAckNow) != 0) {
-    group_.members[static_cast<size_t>(member)].answer_wanted = true;
-  }
+  if ((frame.header.flags & wire::kFlagAckNow) != 0) group_.askers.add(member);
   apply(at, static_cast<uint32_t>(index));
 }
 
@@ -401,8 +399,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
 // answer, which leaves when the programs are done here (CreditAccounts::answer).
 void Execution::note_header(int member, const wire::FrameHeader& header) {
   if (header.rails != 0 && group_.rank != 0) division_->announced = header.rails;
-  if ((header.flags & wire::kFlagAckNow) == 0) return;
-  group_.members[static_cast<size_t>(member)].answer_wanted = true;
+  if ((header.flags & wire::kFlagAckNow) != 0) group_.askers.add(member);
 }
 
 void Execution::landed(const wire::FrameHeader&, const transport::Landing& landing) {

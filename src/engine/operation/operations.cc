@@ -29,20 +29,20 @@ void Operations::set_members(Group& group, const std::vector<int>& globals) {
 
 // That a rank left while no operation needed it was no error; now it is one.
 void Operations::check_presence(Group& group, const OpRequest& request) {
-  if (!peers_.any_gone()) return;
-  for (size_t rank = 0; rank < group.members.size(); ++rank) {
-    const auto& links = peers_.all()[static_cast<size_t>(group.members[rank].global_rank)];
-    if (links == nullptr || !links->gone) continue;
-    Status lost = error(Code::peer_lost, "rank %d: rank %zu left (closed its communicator) before "
-                        "%s #%llu began; every rank must make the same calls", group.rank, rank,
-                        std::string(name_of(request.collective)).c_str(),
-                        static_cast<unsigned long long>(group.next_op_seq));
-    ErrorDetails details = details_of(group, std::nullopt, {static_cast<int>(rank)});
-    details.operation = name_of(request.collective);
-    details.number = static_cast<int64_t>(group.next_op_seq);
-    lost.with(std::move(details)).with_peer(static_cast<int>(rank));
-    return parts_.failures.fail(group, lost, true);
-  }
+  int rank = -1;
+  peers_.gone().each([&](int peer) {
+    const int gone = group.rank_of_global[static_cast<size_t>(peer)];
+    if (gone >= 0 && (rank < 0 || gone < rank)) rank = gone;
+  });
+  if (rank < 0) return;
+  Status lost = error(Code::peer_lost, "rank %d: rank %d left (closed its communicator) before "
+                      "%s #%llu began; every rank must make the same calls", group.rank, rank,
+                      std::string(name_of(request.collective)).c_str(),
+                      static_cast<unsigned long long>(group.next_op_seq));
+  ErrorDetails details = details_of(group, std::nullopt, {rank});
+  details.operation = name_of(request.collective);
+  details.number = static_cast<int64_t>(group.next_op_seq);
+  parts_.failures.fail(group, lost.with(std::move(details)).with_peer(rank), true);
 }
 
 Status Operations::begin(Group& group, const OpRequest& request, Work& work) {

@@ -224,7 +224,7 @@ std::string Communicator::table_json() {
 std::string Communicator::stragglers_json() {
   const Loop::Visit visit(context_->loop());
   JsonWriter json;
-  context_->diagnostics().write_stragglers(*group_, json);
+  context_->engine().write_stragglers(*group_, json);
   return json.take();
 }
 

@@ -211,12 +211,12 @@ Status Context::connect() {
   if (world_size_ == 1) return Status::ok();
   auto gate = make_message_gate(engine_->peers());
   if (!gate) return gate.status();
-  engine_->transfers().set_gate(std::move(*gate));
+  engine_->set_message_gate(std::move(*gate));
   const Status aggregation = open_aggregation();
   const transport::MeshRequest request = mesh_request();
   progress::Loop::Lock lock(*loop_);
   Result<transport::Mesh> mesh = transport::Mesh();
-  if (!request.on_demand) mesh = transport_->connect(request, *loop_, *engine_);
+  if (!request.on_demand) mesh = transport_->connect(request, *loop_, engine_->connection_events());
   std::vector<std::string> left_out;
   if (mesh) left_out = mesh->left_out;
   Status outcome = aggregation ? mesh.status() : aggregation;
@@ -225,10 +225,11 @@ Status Context::connect() {
   if (!reports) return reports.status();
   left_out_ = std::move(*reports);
   for (const std::string& sentence : left_out_) NEZHA_LOG(info, "rails", "%s", sentence.c_str());
-  for (auto& connection : mesh->connections) engine_->supervisor().add(std::move(connection));
-  auto manager = transport_->manage(request, *loop_, *engine_, engine_->supervisor());
+  for (auto& connection : mesh->connections) engine_->add_connection(std::move(connection));
+  auto manager =
+      transport_->manage(request, *loop_, engine_->connection_events(), engine_->join_events());
   if (!manager) return manager.status();
-  engine_->supervisor().set_connection_manager(std::move(*manager));
+  engine_->set_connection_manager(std::move(*manager));
   leave_store(config_.linger_s);
   session_.ranks = {};  // the manager has them
   return Status::ok();
@@ -259,7 +260,7 @@ Status Context::watch_flight() {
   FlightOrigin origin{session_.job, rank_, world_size_, {}};
   for (const transport::RailAddress& rail : rails_) origin.rails.push_back(rail.name);
   progress::Loop::Lock lock(*loop_);
-  flight_dump_ = std::make_unique<FlightDump>(*loop_, engine_->diagnostics(), config_, std::move(origin));
+  flight_dump_ = std::make_unique<FlightDump>(*loop_, *engine_, config_, std::move(origin));
   return flight_dump_->watch_signal();
 }
 

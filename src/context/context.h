@@ -53,7 +53,7 @@ class Context {
   const Config& config() const { return config_; }
   progress::Loop& loop() { return *loop_; }
   engine::GroupCalls& groups() { return *engine_; }
-  engine::Diagnostics& diagnostics() { return engine_->diagnostics(); }
+  const engine::Engine& engine() const { return *engine_; }
   // Null without an aggregation node.
   AggregationClient* aggregation() { return aggregation_.get(); }
   // True while somebody has to drive the loop. Called with the progress lock held.

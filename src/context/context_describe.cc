@@ -7,7 +7,7 @@
 namespace nezha::context {
 
 std::string Context::address_of(size_t rail) const {
-  const auto& placed = engine_->missing().placed_rails();
+  const auto& placed = engine_->placed_rails();
   const auto found = placed.find(static_cast<int>(rail));
   if (found == placed.end()) return rails_[rail].address;
   BlobReader reader(found->second);
@@ -19,7 +19,7 @@ std::string Context::rails_json() {
   const progress::Loop::Visit visit(*loop_);
   JsonWriter json;
   json.begin_object().key("rails").begin_array();
-  const engine::RailDivider::Snapshots snapshots = engine_->transfers().divider().snapshots();
+  const engine::RailDivider::Snapshots snapshots = engine_->rails();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::ConnectionCounters sum;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
@@ -66,16 +66,17 @@ std::string Context::stats_json() {
     }
   }
   JsonWriter json;
-  json.begin_object().field("operations", engine_->counters().operations);
-  const engine::GateCounters gate = engine_->transfers().gate_counters();
+  const engine::EngineCounters done = engine_->counters();
+  json.begin_object().field("operations", done.operations);
+  const engine::GateCounters& gate = done.gate;
   json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
   json.field("messages_diverted", gate.diverted);
   json.field("reservations_requested", gate.asked.requests);
   json.field("reservations_refused", gate.asked.refusals);
   json.field("authentication", authentication_);
-  json.field("retransmitted", engine_->counters().retransmitted);
-  json.field("endpoints_lost", engine_->counters().connections_lost);
-  const engine::SupervisorCounters& care = engine_->supervisor().counters();
+  json.field("retransmitted", done.retransmitted);
+  json.field("endpoints_lost", done.connections_lost);
+  const engine::SupervisorCounters& care = done.connections;
   json.field("links_suspected", care.suspected).field("links_recovered", care.recovered);
   json.field("links_joined", care.joined).field("dials", care.dials);
   json.field("hedged", care.hedged).field("reconciled", care.reconciled);
@@ -85,8 +86,8 @@ std::string Context::stats_json() {
   json.field("receive_calls", sum.receive_calls).field("polls", loop_->counters().polls);
   json.field("sleeps", loop_->counters().sleeps);
   json.field("handovers", loop_->counters().handovers);
-  json.field("buffer_allocations", engine_->pool().allocations());
-  json.field("buffer_bytes_in_use", engine_->pool().bytes_in_use());
+  json.field("buffer_allocations", done.buffer_allocations);
+  json.field("buffer_bytes_in_use", done.buffer_bytes_in_use);
   const memory::HostMemory* const memory = engine_->memory();
   const memory::Traffic traffic = memory != nullptr ? memory->traffic() : memory::Traffic();
   json.field("memory_ranks", memory != nullptr ? memory->ranks() : 0);

@@ -42,15 +42,15 @@ std::string flight_path(std::string_view setting, int rank) {
   return folder + "/" + expand_path(kFileInFolder, rank);
 }
 
-FlightDump::FlightDump(progress::Loop& loop, engine::Diagnostics& diagnostics, const Config& config,
+FlightDump::FlightDump(progress::Loop& loop, engine::Engine& engine, const Config& config,
                        FlightOrigin origin)
-    : loop_(loop), diagnostics_(diagnostics), setting_(config.flight_dump),
+    : loop_(loop), engine_(engine), setting_(config.flight_dump),
       signal_(flight_signal_number(config.flight_signal)), origin_(std::move(origin)) {
-  if (!setting_.empty()) diagnostics_.on_group_failed([this] { write_unasked("error"); });
+  if (!setting_.empty()) engine_.on_group_failed([this] { write_unasked("error"); });
 }
 
 FlightDump::~FlightDump() {
-  diagnostics_.on_group_failed(nullptr);
+  engine_.on_group_failed(nullptr);
   if (descriptor_ >= 0) loop_.remove(descriptor_, this);
 }
 
@@ -74,7 +74,7 @@ std::string FlightDump::json(std::string_view reason) const {
   json.field("reason", reason).field("written_us", now_us).key("rails").begin_array();
   for (const std::string& rail : origin_.rails) json.value(rail);
   json.end_array();
-  diagnostics_.write_flight(json, now_us - loop_.clock().now() / kMicrosecond);
+  engine_.write_flight(json, now_us - loop_.clock().now() / kMicrosecond);
   return json.end_object().take();
 }
 

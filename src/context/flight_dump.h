@@ -2,7 +2,7 @@
 // signal, and when asked.
 //
 // Contract
-//   Owner    a Context, which outlives it with its loop and diagnostics.
+//   Owner    a Context, which outlives it with its loop and engine.
 //   Threads  the loop's progress lock held, for every member and for construction and destruction, except
 //            `write`, which waits for the disk and is for callers without a lock.
 //   Errors   a dump that cannot be written is `invalid_argument` for a caller who asked for it,
@@ -18,7 +18,7 @@
 
 #include "base/config.h"
 #include "base/status.h"
-#include "engine/observer/diagnostics.h"
+#include "engine/engine.h"
 #include "progress/loop.h"
 
 namespace nezha::context {
@@ -35,7 +35,7 @@ std::string flight_path(std::string_view setting, int rank);
 
 class FlightDump final : public progress::Pollable {
  public:
-  FlightDump(progress::Loop& loop, engine::Diagnostics& diagnostics, const Config& config,
+  FlightDump(progress::Loop& loop, engine::Engine& engine, const Config& config,
              FlightOrigin origin);
   ~FlightDump() override;
   FlightDump(const FlightDump&) = delete;
@@ -57,7 +57,7 @@ class FlightDump final : public progress::Pollable {
   void write_unasked(std::string_view reason) const;
 
   progress::Loop& loop_;
-  engine::Diagnostics& diagnostics_;
+  engine::Engine& engine_;
   const std::string setting_;
   const int signal_;
   const FlightOrigin origin_;

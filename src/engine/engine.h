@@ -1,46 +1,30 @@
-// Engine: drives the operations of all communicators over all connections of one rank. It puts its parts
-// together; each of them has a header of its own, and names there what it uses of the others.
+// Engine: drives the operations of all communicators over all connections of one rank: what others ask of
+// it. The work is done by its parts (parts.h), which nobody else reaches.
 //
 // Contract
 //   Owner    a Context. Every member function is called with the loop's progress lock held, except the
 //            constructor and destructor.
 //   Threads  none of its own: whoever drives the loop runs it.
 //   Errors   the first error of a communicator fails all its operations, is told to its other ranks,
-//            and is the answer to every later call on it. A lost connection is an event: what it left
-//            unacknowledged goes to the peer's other connections under the same identities.
+//            and is the answer to every later call on it.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "engine/common/buffer_pool.h"
-#include "engine/common/flight_log.h"
-#include "engine/common/options.h"
-#include "engine/common/work.h"
-#include "engine/endpoint/peer_table.h"
-#include "engine/flow/credit_accounts.h"
-#include "engine/flow/early_frames.h"
-#include "engine/flow/transfers.h"
-#include "engine/group/agenda.h"
-#include "engine/group/failures.h"
-#include "engine/group/group_table.h"
-#include "engine/group/parked_budget.h"
-#include "engine/group/progress_table.h"
+#include "base/json.h"
+#include "engine/arrivals.h"
 #include "engine/group_calls.h"
-#include "engine/membership/losses.h"
-#include "engine/membership/missing_connections.h"
-#include "engine/membership/shrink.h"
-#include "engine/membership/supervisor.h"
-#include "engine/messages/mailbox.h"
-#include "engine/observer/diagnostics.h"
-#include "engine/operation/collectives.h"
 #include "engine/operation/memory_progress.h"
-#include "engine/operation/operations.h"
+#include "engine/parts.h"
 #include "progress/loop.h"
-#include "transport/connection.h"
+#include "transport/transport.h"
 
 namespace nezha::engine {
 
@@ -48,65 +32,108 @@ struct EngineCounters {
   uint64_t operations = 0;
   uint64_t retransmitted = 0;
   uint64_t connections_lost = 0;
+  SupervisorCounters connections;
+  GateCounters gate;
+  // Of the memory for frames and workspaces.
+  uint64_t buffer_allocations = 0;
+  uint64_t buffer_bytes_in_use = 0;
+  uint64_t buffer_bytes_held = 0;
 };
 
-class Engine final : public GroupCalls,
-                     public transport::ConnectionEvents,
-                     public progress::LoopClient,
-                     private GroupMaker {
+class Engine : public GroupCalls, public progress::LoopClient {
  public:
   Engine(progress::Loop& loop, EngineOptions options);
   ~Engine() override;
 
-  // Called before the first group is created. `host`: what this rank shares with those of its host.
+  // ---- making. Called before the first group is created.
+  // `host`: what this rank shares with those of its host.
   Status share_memory(memory::Host host);
   // Null: this rank shares no memory.
   const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
+  // Null: messages do not wait for rails.
+  void set_message_gate(std::unique_ptr<MessageGate> gate) { parts_.transfers.set_gate(std::move(gate)); }
+  // The connections that its peers hold from the start.
+  void add_connection(std::unique_ptr<transport::Connection> made) {
+    parts_.supervisor.add(std::move(made));
+  }
+  // Null: connections are not made again.
+  void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) {
+    parts_.supervisor.set_connection_manager(std::move(manager));
+  }
+  // Where connections, and what makes them, tell what happens to them.
+  transport::ConnectionEvents& connection_events() { return arrivals_; }
+  transport::JoinEvents& join_events() { return parts_.supervisor; }
 
-  // For a node: the operation that other members have begun and this one has not, if there is one.
-  // A node submits it (without buffers) as soon as it can.
-  std::optional<wire::OpDescriptor> next_call(const Group& group) const;
-
-  // GroupCalls
-  Result<Group*> create_group(GroupRequest request) override;
-  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) override;
+  // ---- GroupCalls
+  Result<Group*> create_group(GroupRequest request) override {
+    return parts_.keeper.create_group(std::move(request));
+  }
+  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) override {
+    parts_.keeper.set_members(group, std::move(members), std::move(tree));
+  }
   void destroy_group(Group& group) noexcept override;
   Status submit(Group& group, const OpRequest& request, Work& work) override;
   Status submit_message(Group& group, const MessageRequest& request, Work& work) override;
   Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request) override;
   Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
                        ShrinkCall& call) override;
-  void fail(Group& group, const Status& why, bool tell) override { failures_.fail(group, why, tell); }
+  void fail(Group& group, const Status& why, bool tell) override {
+    parts_.failures.fail(group, why, tell);
+  }
   void abort(Group& group, const Status& why) noexcept override;
 
-  // True: operations are running or frames wait to leave, so somebody has to drive the loop.
-  bool has_work() const;
-  // Whether a collective of more than so many bytes is under way.
-  bool has_operation_over(uint64_t bytes) const;
+  // ---- for a node
+  // The operation that other members have begun and this one has not, if there is one. A node submits it
+  // (without buffers) as soon as it can.
+  std::optional<wire::OpDescriptor> next_call(const Group& group) const;
+  // How many collectives of the group are not over.
+  static size_t open_calls(const Group& group) { return Collectives::of(group).active.size(); }
+  // Tells all members of a group that failed again that it did.
+  void tell_failure(const Group& group) { parts_.failures.tell(group); }
+  // Nothing connects this rank with the peer any more.
+  void lose(int peer, const Status& why) { parts_.losses.lost(peer, why, false); }
+  // The bytes that peers may make it hold.
+  void set_buffer_limit(uint64_t bytes) { parts_.pool.set_limit(bytes); }
+  bool is_over_buffer_limit() const { return parts_.pool.is_over_limit(); }
+  // The communicator has ended here; or as many have as a session may have.
+  bool is_retired(uint64_t comm) const { return parts_.groups.is_retired(comm); }
+  bool has_retired_too_many() const { return parts_.groups.has_retired_too_many(); }
+
+  // ---- leaving
+  void acknowledge_all() { parts_.credit.acknowledge_all(); }
+  // Everything sent is acknowledged.
+  bool is_drained() const { return parts_.transfers.is_drained(); }
+  // Connections are being made that this rank needs, or that a peer may count as made.
+  bool is_connecting() const { return parts_.missing.is_connecting() || parts_.missing.is_accepting(); }
+  // No connection is judged or made again from here on.
+  void stop_connecting() { parts_.supervisor.stop(); }
   // Tells every peer that nothing more will come.
   void say_goodbye();
   bool all_peers_left() const;
 
-  const EngineOptions& options() const { return options_; }
-  Nanoseconds now() const { return loop_.clock().now(); }
-  EngineCounters counters() const {
-    return {operations_.count(), transfers_.retransmitted(), connections_lost_};
+  // ---- looking
+  Nanoseconds now() const { return parts_.clock.now(); }
+  EngineCounters counters() const;
+  // True: operations are running or frames wait to leave, so somebody has to drive the loop.
+  bool has_work() const;
+  // Whether a collective of more than so many bytes is under way.
+  bool has_operation_over(uint64_t bytes) const;
+  // By global rank; null for this rank. They are changed here only.
+  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return parts_.peers.all(); }
+  RailDivider::Snapshots rails() const { return parts_.transfers.divider().snapshots(); }
+  const std::map<int, std::string>& placed_rails() const { return parts_.missing.placed_rails(); }
+  // `listener` (null: none) is called when groups have failed, before their operations complete.
+  void on_group_failed(std::function<void()> listener) {
+    parts_.diagnostics.on_group_failed(std::move(listener));
   }
-  BufferPool& pool() { return pool_; }
-  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_.all(); }
-  // How many collectives of the group are not over.
-  static size_t open_calls(const Group& group) { return Collectives::of(group).active.size(); }
-  const GroupTable& groups() const { return groups_; }
-  Diagnostics& diagnostics() { return diagnostics_; }
-  Failures& failures() { return failures_; }
-  Losses& losses() { return losses_; }
-  Transfers& transfers() { return transfers_; }
-  CreditAccounts& credit() { return credit_; }
-  Shrinker& shrinker() { return shrinker_; }
-  Supervisor& supervisor() { return supervisor_; }
-  const MissingConnections& missing() const { return missing_; }
+  void write_flight(JsonWriter& json, int64_t unix_offset_us) {
+    parts_.diagnostics.write_flight(json, unix_offset_us);
+  }
+  void write_stragglers(const Group& group, JsonWriter& json) const {
+    parts_.diagnostics.write_stragglers(group, json);
+  }
 
-  // progress::LoopClient
+  // ---- progress::LoopClient
   bool run(Nanoseconds now) override;
   Nanoseconds next_wakeup() const override { return next_wakeup_; }
   // Nobody polls while a collective is under way over connections whose bytes take the rails longer
@@ -115,68 +142,22 @@ class Engine final : public GroupCalls,
   // Every group fails: nobody knows what was left undone.
   void out_of_memory() noexcept override;
 
+ protected:
+  Parts parts_;
+
  private:
   // Measured: beyond this, callers that sleep until they are woken are as quick
   // (docs/performance.md).
   static constexpr double kPolledMaxS = 2.5e-3;
 
-  // transport::ConnectionEvents
-  transport::Landing on_frame(transport::Connection& connection,
-                              const wire::FrameHeader& header) override;
-  void on_landed(transport::Connection& connection, const wire::FrameHeader& header,
-                 const transport::Landing& landing) override;
-  void on_released(transport::Connection& connection, transport::WorkRequest& request) override;
-  void on_credit(transport::Connection& connection, uint64_t comm, uint64_t credit) override;
-  uint64_t credit_to_tell(transport::Connection& connection, uint64_t comm) override;
-  void on_failure(transport::Connection& connection, const wire::FrameHeader& header,
-                  const std::string& text) override;
-  void on_output(transport::Connection& connection) override { agenda_.send(connection.peer); }
-  void on_room(transport::Connection& connection) override;
-  void on_control(transport::Connection& connection, const wire::FrameHeader& header,
-                  const std::string& payload) override;
-  void on_down(transport::Connection& connection, transport::WorkQueue& unacknowledged,
-               const Status& why, bool in_order) override;
-
-  void retire(uint64_t comm) override;
-  Group& add_group(uint64_t comm);
-  // Sets `refused` when the group would have to be parked and the peer's budget has no room for it.
-  Group* find_or_park(uint64_t comm, int peer, bool* refused);
-  // Removes the parked groups whose senders are all gone.
-  void drop_orphans() noexcept;
-  bool may_serve(const Group* group, const wire::FrameHeader& header) const;
-
   template <class Begin>
   Status guarded(const Work& work, Begin begin);
   Status begin(Group& group, const OpRequest& request, Work& work);
   Status begin(Group& group, const MessageRequest& request, Work& work);
-  // The error of a group reaches its operations. Needs no memory, as it must work when there is none.
-  void settle(Group& group) noexcept;
-  void settle_all();
-  void remove(Group& group) noexcept;
 
   progress::Loop& loop_;
-  const EngineOptions options_;
-  BufferPool pool_;
-  Agenda agenda_{options_.world_size};
-  PeerTable peers_{options_, loop_.clock()};
-  GroupTable groups_;
-  ParkedBudget parked_{options_, sizeof(Group) + sizeof(Collectives) + sizeof(Mailbox)};
-  FlightLog flight_{loop_.clock()};
-  ProgressTable progress_{loop_.clock(), options_.world_size};
-  Failures failures_{options_, groups_, peers_, pool_, agenda_};
-  Transfers transfers_{options_, loop_.clock(), peers_, pool_, agenda_};
-  CreditAccounts credit_{options_, loop_.clock(), groups_, peers_, transfers_, agenda_};
-  EarlyFrames early_{groups_, peers_, pool_, parked_, failures_};
-  Operations operations_{loop_.clock(), groups_, peers_, flight_, progress_,
-                         {options_, pool_, transfers_, credit_, early_, failures_, agenda_}};
-  Diagnostics diagnostics_{groups_, loop_.clock(), flight_, progress_};
-  Shrinker shrinker_{{options_, groups_, peers_, failures_, *this, agenda_}};
-  Losses losses_{options_, groups_, peers_, failures_, transfers_, shrinker_, agenda_};
-  MissingConnections missing_{options_, loop_.clock(), peers_, losses_};
-  Supervisor supervisor_{{options_, loop_.clock(), peers_, transfers_, groups_, failures_, losses_,
-                          flight_, diagnostics_, shrinker_, missing_}};
+  Arrivals arrivals_{parts_};
   std::unique_ptr<MemoryProgress> memory_;
-  uint64_t connections_lost_ = 0;
   Nanoseconds next_wakeup_ = kNever;
 };
 

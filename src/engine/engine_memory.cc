@@ -21,7 +21,7 @@ Status Engine::guarded(const Work& work, Begin begin) {
   } catch (const std::bad_alloc&) {
     out_of_memory();
   }
-  return work.is_done() ? Status::ok() : out_of_memory_at(options_.rank);
+  return work.is_done() ? Status::ok() : out_of_memory_at(parts_.options.rank);
 }
 
 Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
@@ -35,7 +35,7 @@ Status Engine::submit_message(Group& group, const MessageRequest& request, Work&
 Status Engine::submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,
                              Nanoseconds deadline, ShrinkCall& call) {
   return guarded(call.work, [&] {
-    NEZHA_RETURN_IF_ERROR(shrinker_.begin(group, std::move(policy), deadline, call));
+    NEZHA_RETURN_IF_ERROR(parts_.shrinker.begin(group, std::move(policy), deadline, call));
     run(now());
     return Status::ok();
   });
@@ -43,8 +43,8 @@ Status Engine::submit_shrink(Group& group, std::unique_ptr<control::Policy> poli
 
 void Engine::abort(Group& group, const Status& why) noexcept {
   try {
-    failures_.fail(group, why, true);
-    shrinker_.cancel(group, why, true);
+    parts_.failures.fail(group, why, true);
+    parts_.shrinker.cancel(group, why, true);
     run(now());
   } catch (const std::bad_alloc&) {
     out_of_memory();
@@ -53,15 +53,15 @@ void Engine::abort(Group& group, const Status& why) noexcept {
 
 // Settles the groups here, not in the next `run`, which would first write a dump of the failure.
 void Engine::out_of_memory() noexcept {
-  const Status why = out_of_memory_at(options_.rank);
-  shrinker_.out_of_memory(why);
-  for (const auto& group : groups_) {
+  const Status why = out_of_memory_at(parts_.options.rank);
+  parts_.shrinker.out_of_memory(why);
+  for (const auto& group : parts_.groups) {
     try {
-      failures_.fail(*group, why, true);
+      parts_.failures.fail(*group, why, true);
     } catch (const std::bad_alloc&) {
       // It has failed here. Ranks that could not be told find out by their deadlines.
     }
-    settle(*group);
+    parts_.keeper.settle(*group);
   }
 }
 

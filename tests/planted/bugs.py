@@ -23,8 +23,9 @@ class Bug:
 
 
 EXECUTION = "engine/operation/execution.cc"
-EVENTS = "engine/engine_events.cc"
+EVENTS = "engine/arrivals.cc"
 ENGINE = "engine/engine.cc"
+KEEPER = "engine/group_keeper.cc"
 GROUP = "engine/group/group.h"
 OPERATIONS = "engine/operation/operations.cc"
 TRANSFERS = "engine/flow/transfers.cc"
@@ -163,7 +164,7 @@ BUGS: List[Bug] = [
         "if (op_seq < group.next_op_seq) parts_.early.drop(group, op_seq, chunk);", ";",
         "memory of a copy that lands when its operation is over"),
     Bug("deadline_never", ENGINE,
-        "if (now >= failures_.next_deadline()) failures_.check_deadlines(now);", ";",
+        "if (now >= parts_.failures.next_deadline()) parts_.failures.check_deadlines(now);", ";",
         "a wait without an end"),
     # -------------------------------------------------------------------------------- messages
     Bug("offer_taken_twice", MAIL_FRAMES,
@@ -357,9 +358,9 @@ BUGS: List[Bug] = [
     Bug("nonce_not_remembered", JOB, "return nonces_.insert(nonce).second;", "return true;",
         "a ticket that was overheard is good again"),
     Bug("rail_not_checked", HANDSHAKE, RAIL_CHECK, "true", "a stranger's number becomes an index"),
-    Bug("unknown_communicator_parked", ENGINE, "options_.serves || !groups_.may_park(comm)",
-        "!groups_.may_park(comm)", "a node keeps what nobody has asked it to keep"),
-    Bug("long_frame_at_a_node", EVENTS, "header.length > options_.chunk_bytes", "false",
+    Bug("unknown_communicator_parked", KEEPER, "parts_.options.serves || !parts_.groups.may_park(comm)",
+        "!parts_.groups.may_park(comm)", "a node keeps what nobody has asked it to keep"),
+    Bug("long_frame_at_a_node", EVENTS, "header.length > parts_.options.chunk_bytes", "false",
         "a member chooses how much a node holds"),
     Bug("budget_not_charged", BUDGET, "bytes > max_ - used", "false",
         "a job takes all of a node's memory"),

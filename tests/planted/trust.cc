@@ -143,7 +143,7 @@ class Trust {
     request.comm = kAccepted;
     request.members = {0, 1};
     if (!engine.create_group(std::move(request))) return "no group";
-    transport::ConnectionEvents& events = engine;
+    transport::ConnectionEvents& events = engine.connection_events();
     transport::Connection member(events, transport::FakeLink::create()->wire(0), {});
     member.peer = 1;
     wire::FrameHeader header;

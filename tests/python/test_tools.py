@@ -40,7 +40,7 @@ def test_the_page_of_the_wire_format_has_the_roles_of_the_handshake():
     ("context/context.cc", '"transport/tcp/tcp_transport.h"'),
     ("context/context.cc", '"context/aggregation.h"'),
     ("engine/membership/losses.cc", '"engine/flow/transfers.h"'),
-    ("engine/engine_events.cc", '"engine/membership/losses.h"'),
+    ("engine/arrivals.cc", '"engine/membership/losses.h"'),
     ("capi/communicator.cc", '"nezha/nezha.h"'),
 ])
 def test_allowed_includes(path, include):

@@ -54,13 +54,15 @@ void SimWorld::add_connections() {
   for (const PathName& name : network_->all_paths()) {
     for (int lane = 0; lane < options_.lanes; ++lane) {
       const bool fabric = is_fabric(name.rail);
-      auto sides = fabric ? fabric_->connect(name, lane, 0, engine(name.low), engine(name.high))
-                          : network_->connect(name, lane, 0, engine(name.low), engine(name.high));
+      auto& low = engine(name.low).connection_events();
+      auto& high = engine(name.high).connection_events();
+      auto sides = fabric ? fabric_->connect(name, lane, 0, low, high)
+                          : network_->connect(name, lane, 0, low, high);
       for (Connection* connection : {sides.low.get(), sides.high.get()}) {
         if (fabric) SimFabric::open(*connection);
       }
-      engine(name.low).supervisor().add(std::move(sides.low));
-      engine(name.high).supervisor().add(std::move(sides.high));
+      engine(name.low).add_connection(std::move(sides.low));
+      engine(name.high).add_connection(std::move(sides.high));
       for (const int side : {0, 1}) {
         if (!fabric) network_->open(sides.link, side);
       }
@@ -91,16 +93,16 @@ void SimWorld::add_engine(int rank) {
   options.on_demand = options_.on_demand;
   options.nominal_bytes_per_s.assign(static_cast<size_t>(options_.rails),
                                      kNominalBytesPerSecond * options_.lanes);
-  engines_.push_back(std::make_unique<engine::Engine>(loop_of(rank), options));
+  engines_.push_back(std::make_unique<testing::OpenEngine>(loop_of(rank), options));
   if (options_.fabric_rails > 0) loop_of(rank).set_client(engines_.back().get());
   const engine::GateOptions messages{rank, options_.ranks, options.rails, options_.seed};
   auto gate = engine::make_message_gate(options_.message_policy, messages, engines_.back()->peers());
   EXPECT_TRUE(gate.is_ok()) << gate.status().to_string();
-  engines_.back()->transfers().set_gate(std::move(*gate));
+  engines_.back()->set_message_gate(std::move(*gate));
   auto manager =
-      std::make_unique<SimConnectionManager>(*this, rank, engines_.back()->supervisor(), random_());
+      std::make_unique<SimConnectionManager>(*this, rank, engines_.back()->join_events(), random_());
   managers_.push_back(manager.get());
-  engines_.back()->supervisor().set_connection_manager(std::move(manager));
+  engines_.back()->set_connection_manager(std::move(manager));
   engine::GroupRequest request;
   request.comm = options_.comm;
   request.members.resize(index(options_.ranks));
@@ -286,8 +288,10 @@ void SimWorld::vanish(int rank) {
 void SimWorld::join(const PathName& name, int lane, uint32_t epoch, bool low_first,
                     Nanoseconds later) {
   const bool fabric = is_fabric(name.rail);
-  auto sides = fabric ? fabric_->connect(name, lane, epoch, engine(name.low), engine(name.high))
-                      : network_->connect(name, lane, epoch, engine(name.low), engine(name.high));
+  auto sides = fabric ? fabric_->connect(name, lane, epoch, engine(name.low).connection_events(),
+                                              engine(name.high).connection_events())
+                      : network_->connect(name, lane, epoch, engine(name.low).connection_events(),
+                                              engine(name.high).connection_events());
   ++network_->counters.joined;
   const int link = sides.link;
   for (const int side : {0, 1}) {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/number_hash.h"
-#include "engine/engine.h"
 #include "simulation/sim_clock.h"
 #include "simulation/sim_network.h"
+#include "support/open_engine.h"
 
 namespace nezha::simulation {
 
@@ -66,7 +66,7 @@ class SimWorld {
   SimNetwork& network() { return *network_; }
   SimFabric& fabric() { return *fabric_; }  // with fabric rails
   bool is_alive(int rank) const { return engines_[index(rank)] != nullptr; }
-  engine::Engine& engine(int rank) { return *engines_[index(rank)]; }
+  testing::OpenEngine& engine(int rank) { return *engines_[index(rank)]; }
   engine::Group& group(int rank) { return *groups_[index(rank)]; }
   SimConnectionManager& manager(int rank) { return *managers_[index(rank)]; }  // of a living rank
 
@@ -131,7 +131,7 @@ class SimWorld {
   std::unique_ptr<SimNetwork> network_;
   std::unique_ptr<SimFabric> fabric_;
   std::vector<SimConnectionManager*> managers_;  // owned by their engines
-  std::vector<std::unique_ptr<engine::Engine>> engines_;
+  std::vector<std::unique_ptr<testing::OpenEngine>> engines_;
   std::vector<engine::Group*> groups_;
   std::vector<Nanoseconds> paused_until_;
   std::vector<bool> vanished_;

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "engine/engine.h"
 #include "support/fake_wire.h"
 #include "support/faulty_wire.h"
+#include "support/open_engine.h"
 
 namespace nezha::testing {
 
@@ -61,7 +61,7 @@ class FakeWorld {
     lock_.reset();
   }
 
-  engine::Engine& engine(int rank) { return *engines_[static_cast<size_t>(rank)]; }
+  OpenEngine& engine(int rank) { return *engines_[static_cast<size_t>(rank)]; }
   engine::Group& group(int rank) { return *groups_[static_cast<size_t>(rank)]; }
   transport::FakeLink& link(int low, int high, int rail) { return *links_.at({low, high, rail}); }
   HandClock& clock() { return clock_; }
@@ -131,11 +131,11 @@ class FakeWorld {
     options.inline_bytes = options_.inline_bytes;
     options.nominal_bytes_per_s.assign(options_.rails, 1e9);
     options.host_of = options_.host_of;
-    engines_.push_back(std::make_unique<engine::Engine>(*loop_, options));
+    engines_.push_back(std::make_unique<OpenEngine>(*loop_, options));
     const engine::GateOptions messages{rank, options_.ranks, options_.rails, 1};
     auto gate = engine::make_message_gate(options_.message_policy, messages, engines_.back()->peers());
     EXPECT_TRUE(gate.is_ok()) << gate.status().to_string();
-    engines_.back()->transfers().set_gate(std::move(*gate));
+    engines_.back()->set_message_gate(std::move(*gate));
     engine::GroupRequest request;
     request.comm = options_.comm;
     request.members.resize(static_cast<size_t>(options_.ranks));
@@ -162,12 +162,12 @@ class FakeWorld {
         if (low == 0 && high == 1 && side == 0 && rail == 0) {
           wire = std::make_unique<transport::FaultyWire>(std::move(wire), options_.faults, faults_);
         }
-        auto connection = std::make_unique<transport::Connection>(engine(self), std::move(wire),
-                                                                  transport::ConnectionOptions{});
+        auto connection = std::make_unique<transport::Connection>(
+            engine(self).connection_events(), std::move(wire), transport::ConnectionOptions{});
         connection->peer = side == 0 ? high : low;
         connection->rail = connection->peer_rail = static_cast<int>(rail);
         EXPECT_TRUE(connection->start().is_ok());
-        engine(self).supervisor().add(std::move(connection));
+        engine(self).add_connection(std::move(connection));
       }
     }
   }
@@ -178,7 +178,7 @@ class FakeWorld {
   std::unique_ptr<progress::Loop> loop_;
   std::unique_ptr<progress::Loop::Lock> lock_;
   std::map<std::tuple<int, int, int>, std::shared_ptr<transport::FakeLink>> links_;
-  std::vector<std::unique_ptr<engine::Engine>> engines_;
+  std::vector<std::unique_ptr<OpenEngine>> engines_;
   std::vector<engine::Group*> groups_;
 };
 

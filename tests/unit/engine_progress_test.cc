@@ -133,7 +133,7 @@ TEST_F(ProgressSuite, CountsOfAnExchangeBelongToPairs) {
 }
 
 TEST_F(ProgressSuite, EveryCommunicatorIsSpokenOfInTurn) {
-  Engine& engine = world_.engine(0);
+  auto& engine = world_.engine(0);
   GroupRequest request;
   request.comm = 9;
   request.members = {0, 1, 2};

@@ -26,7 +26,7 @@ class ParkedBudgetTest : public ::testing::Test {
   const transport::Connection& connection(int rail) {
     return *std::next(victim().peers()[0]->links().begin(), rail)->connection;
   }
-  Engine& victim() { return world_.engine(1); }
+  testing::OpenEngine& victim() { return world_.engine(1); }
   uint64_t held() { return victim().pool().bytes_in_use(); }
   size_t groups() {
     return static_cast<size_t>(std::distance(victim().groups().begin(), victim().groups().end()));

@@ -51,8 +51,8 @@ size_t taken_by(int ranks) {
   group.policy = std::move(*control::make_policy("pull", {}));
   group.costs.rails = kRails;
   EXPECT_TRUE(engine.create_group(std::move(group)).is_ok());
-  auto wireup = transport::Wireup::create(request, transport::tcp_opener(), **loop, {**loop, engine},
-                                          engine.supervisor(), {});
+  auto wireup = transport::Wireup::create(request, transport::tcp_opener(), **loop,
+                                          {**loop, engine.connection_events()}, engine.join_events(), {});
   EXPECT_TRUE(wireup.is_ok());
   const struct mallinfo2 after = mallinfo2();
   return after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;

@@ -40,11 +40,11 @@ Status NodeSession::open() {
   mesh.ranks.resize(static_cast<size_t>(options.world_size));
   mesh.ranks[static_cast<size_t>(request_.rank)] = {request_.rank, "rank", {request_.rail}};
   mesh.ranks[static_cast<size_t>(node_rank())] = {node_rank(), "node", {request_.node_rail}};
-  auto manager = transport::Connector::create(mesh, transport::tcp_opener(), loop_, {loop_, *engine_},
-                                               *this, {});
+  auto manager = transport::Connector::create(mesh, transport::tcp_opener(), loop_,
+                                              {loop_, engine_->connection_events()}, *this, {});
   if (!manager) return manager.status();
   transport::Connector& dialer = **manager;
-  engine_->supervisor().set_connection_manager(std::move(*manager));
+  engine_->set_connection_manager(std::move(*manager));
   registration_ = std::make_unique<RegistrationClient>(*engine_, request_.rank, node_rank());
   NEZHA_RETURN_IF_ERROR(registration_->open());
   dialer.dial({node_rank(), 0, 0, 0}, 1, kDialPatience);
@@ -54,7 +54,7 @@ Status NodeSession::open() {
 // The engine ends what the registration has under way.
 NodeSession::~NodeSession() {
   if (engine_ == nullptr) return;
-  engine_->supervisor().stop();
+  engine_->stop_connecting();
   engine_->say_goodbye();
   engine_.reset();
 }
@@ -74,8 +74,8 @@ transport::ConnectionCounters NodeSession::traffic() const {
 }
 
 void NodeSession::on_joined(std::unique_ptr<transport::Connection> connection) {
-  if (links().links().empty()) return engine_->supervisor().add(std::move(connection));
-  engine_->supervisor().on_joined(std::move(connection));
+  if (links().links().empty()) return engine_->add_connection(std::move(connection));
+  engine_->join_events().on_joined(std::move(connection));
 }
 
 void NodeSession::on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
@@ -85,22 +85,20 @@ void NodeSession::on_dial_failed(const transport::Path& path, transport::DialOut
   const bool is_answer =
       outcome == transport::DialOutcome::refused || outcome == transport::DialOutcome::failed;
   dial_failed_ = links().links().empty() || is_answer;
-  if (!dial_failed_) engine_->supervisor().on_dial_failed(path, outcome, reason);
+  if (!dial_failed_) engine_->join_events().on_dial_failed(path, outcome, reason);
 }
 
 void NodeSession::on_probed(const transport::Path& path, transport::Probed probed) {
-  engine_->supervisor().on_probed(path, probed);
+  engine_->join_events().on_probed(path, probed);
 }
 
-void NodeSession::on_carrier(int rail, bool up) { engine_->supervisor().on_carrier(rail, up); }
+void NodeSession::on_carrier(int rail, bool up) { engine_->join_events().on_carrier(rail, up); }
 
 bool NodeSession::run(Nanoseconds now) {
   const bool output = engine_->run(now);
   engine::PeerLinks& node = links();
   if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
-    engine_->losses().lost(node_rank(),
-                             error(Code::peer_lost, "the connection to the aggregation node broke"),
-                             false);
+    engine_->lose(node_rank(), error(Code::peer_lost, "the connection to the aggregation node broke"));
   }
   if (state() != State::dialling) registration_->run();
   return output;

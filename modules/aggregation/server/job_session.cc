@@ -62,7 +62,7 @@ Status JobSession::open(const wire::Secret& job_key) {
   engine.peer_deadline = options.peer_deadline;
   engine.outage = options.outage;
   engine_ = std::make_unique<engine::Engine>(loop_, engine);
-  engine_->pool().set_limit(buffers_);
+  engine_->set_buffer_limit(buffers_);
   transport::MeshRequest request;
   request.rank = rank();
   request.job = ticket_.run;
@@ -89,20 +89,20 @@ Status JobSession::open(const wire::Secret& job_key) {
     peer.rails[0].address = node.address;
     peer.rails[0].blob = transport::encode(transport::TcpPorts{node.port, node.port});
   }
-  auto sockets = transport::Connector::create(request, transport::tcp_opener(), loop_, {loop_, *engine_},
-                                              *this, {});
+  auto sockets = transport::Connector::create(request, transport::tcp_opener(), loop_,
+                                              {loop_, engine_->connection_events()}, *this, {});
   if (!sockets) return sockets.status();
   transport::JoinEvents& events = *this;
   auto connector = std::make_unique<MemberConnector>(std::move(*sockets), events);
   connector_ = connector.get();
-  engine_->supervisor().set_connection_manager(std::move(connector));
+  engine_->set_connection_manager(std::move(connector));
   return Status::ok();
 }
 
 // The engine ends what the channels and the groups have under way.
 JobSession::~JobSession() {
   if (engine_ != nullptr) {
-    engine_->supervisor().stop();
+    engine_->stop_connecting();
     engine_->say_goodbye();
     engine_.reset();
   }
@@ -125,7 +125,7 @@ bool JobSession::charge(uint64_t bytes, uint64_t buffers) {
   if (!job_->budget().take(bytes)) return false;
   charged_ += bytes;
   buffers_ += buffers;
-  if (engine_ != nullptr) engine_->pool().set_limit(buffers_);
+  if (engine_ != nullptr) engine_->set_buffer_limit(buffers_);
   return true;
 }
 
@@ -133,7 +133,7 @@ void JobSession::give_back(uint64_t bytes, uint64_t buffers) {
   job_->budget().give(bytes);
   charged_ -= bytes;
   buffers_ -= buffers;
-  engine_->pool().set_limit(buffers_);
+  engine_->set_buffer_limit(buffers_);
 }
 
 uint64_t JobSession::bytes_of_group(size_t members) const {
@@ -187,7 +187,7 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
   if (to.gone || to.left || to.find(connection->rail, connection->lane) != nullptr) return;
   if (!has_room(member)) return;
   const bool first = to.links().empty();
-  engine_->supervisor().add(std::move(connection));
+  engine_->add_connection(std::move(connection));
   if (!first) return;
   attached_.push_back(member);
   if (up == uplinks_.end()) return open_channel(member);
@@ -199,9 +199,8 @@ void JobSession::drop_disconnected() {
   for (const int member : attached_) {
     engine::PeerLinks& to = links(member);
     if (to.gone || to.any_up() != nullptr) continue;
-    engine_->losses().lost(member, error(Code::peer_lost, "the connection of %s and %s broke",
-                                           name_of(rank()).c_str(), name_of(member).c_str()),
-                             false);
+    engine_->lose(member, error(Code::peer_lost, "the connection of %s and %s broke",
+                                name_of(rank()).c_str(), name_of(member).c_str()));
   }
 }
 
@@ -240,7 +239,7 @@ void JobSession::release_groups() {
       ++at;
       continue;
     }
-    if (failed) engine_->failures().tell(*at->group);
+    if (failed) engine_->tell_failure(*at->group);
     if (at->above != nullptr && at->above->registration != nullptr && !links(at->above->node).gone) {
       at->above->registration->leave(at->group->comm);
     }
@@ -252,7 +251,7 @@ void JobSession::release_groups() {
 
 bool JobSession::run(Nanoseconds now) {
   bool output = engine_->run(now);
-  if (engine_->pool().is_over_limit() && !ended_) end_over_budget();
+  if (engine_->is_over_buffer_limit() && !ended_) end_over_budget();
   if (ended_) return output;
   drop_disconnected();
   poll_channels();
@@ -276,8 +275,9 @@ bool JobSession::is_over(Nanoseconds now) const {
 JobSessionCounters JobSession::counters() const {
   JobSessionCounters counters = counters_;
   counters.groups = static_cast<uint32_t>(groups_.size());
-  counters.buffer_bytes = engine_->pool().bytes_in_use();
-  counters.memory_bytes = engine_->pool().bytes_held();
+  const engine::EngineCounters done = engine_->counters();
+  counters.buffer_bytes = done.buffer_bytes_in_use;
+  counters.memory_bytes = done.buffer_bytes_held;
   counters.charged_bytes = charged_;
   for (const int member : attached_) {
     bool up = false;

@@ -195,9 +195,9 @@ class JobSession final : private transport::JoinEvents {
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
                       const std::string& reason) override;
   void on_probed(const transport::Path& path, transport::Probed probed) override {
-    engine_->supervisor().on_probed(path, probed);
+    engine_->join_events().on_probed(path, probed);
   }
-  void on_carrier(int rail, bool up) override { engine_->supervisor().on_carrier(rail, up); }
+  void on_carrier(int rail, bool up) override { engine_->join_events().on_carrier(rail, up); }
 
   progress::Loop& loop_;
   const Ticket ticket_;

@@ -97,7 +97,7 @@ Status JobSession::reserve(RegisteredGroup& registered, size_t members) {
   if (groups_.size() >= node_.options.groups_max) {
     return error(Code::exhausted, "the job has %zu communicators here already", groups_.size());
   }
-  if (engine_->groups().has_retired_too_many()) {
+  if (engine_->has_retired_too_many()) {
     return error(Code::exhausted, "the job has had as many communicators here as a session may");
   }
   const size_t children = registered.children.size();
@@ -134,7 +134,7 @@ Status JobSession::register_group(const Channel& channel) {
                 : error(Code::invalid_argument, "communicator %" PRIu64 " exists with other members",
                         request.comm);
   }
-  if (engine_->groups().is_retired(request.comm)) {
+  if (engine_->is_retired(request.comm)) {
     return error(Code::peer_lost, "communicator %" PRIu64 " has ended here already", request.comm);
   }
   RegisteredGroup registered;

@@ -1,6 +1,6 @@
 // RankSet: a set of ranks, for marks that are set often and worked off later.
 //
-// Contract: a plain value; any thread. An empty set costs its visitors nothing, however many ranks there are.
+// Contract: a plain value; any thread. To visit an empty set costs nothing, however many ranks there are.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,9 @@
-// Agenda: what a part of the engine has found and another one acts on in the engine's next turn. Parts put
-// it here instead of calling each other, because they find it deep inside of something else.
+// Agenda: what a part of the engine has found and another one acts on in the engine's next turn. Parts
+// put it here instead of calling each other, because they find it deep inside of something else.
 //
-// Contract: owned by the engine, progress lock held. What is put here twice is there once; to put it needs no
-// memory. Engine::run works it off in the order of this table, again until only output that waits is left:
+// Contract: owned by the engine, progress lock held. What is put here twice is there once; to put it
+// needs no memory. Engine::run works it off in the order of this table, again until only output that
+// waits is left:
 //
 //   item         of      put here when                              worked off by
 //   progress     group   what a collective waited for has come      Operations::progress

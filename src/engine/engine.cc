@@ -113,10 +113,9 @@ EngineCounters Engine::counters() const {
 }
 
 bool Engine::has_work() const {
-  const bool running = std::any_of(parts_.groups.begin(), parts_.groups.end(), [](const auto& group) {
-    return !group->collectives->is_idle() || !group->messages->is_idle();
-  });
-  return running || parts_.transfers.has_work();
+  const bool is_idle = std::all_of(parts_.groups.begin(), parts_.groups.end(),
+                                   [](const auto& group) { return group->is_idle(); });
+  return !is_idle || parts_.transfers.has_work();
 }
 
 bool Engine::has_operation_over(uint64_t bytes) const {

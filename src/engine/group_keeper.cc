@@ -72,8 +72,7 @@ void GroupKeeper::settle(Group& group) noexcept {
   if (!parts_.agenda.take_settle(group)) return;
   parts_.early.drop_all(group);
   for (Member& member : group.members) parts_.transfers.give_all(member.blocked);
-  group.collectives->fail(group.failed);
-  group.messages->fail(group.failed);
+  for (GroupWork* const work : group.works()) work->fail(group.failed);
   parts_.parked.give_frames(group);
 }
 

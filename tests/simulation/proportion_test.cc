@@ -192,9 +192,10 @@ TEST(Proportion, AnOperationAndAnIdleMillisecondCostNoMoreAmongManyRanks) {
     costs.push_back({operation / steps, idle / steps});
     ASSERT_FALSE(HasFatalFailure());
   }
-  // Work for each rank of the job would be 16 times as much.
-  EXPECT_LT(costs[2].step, 2 * costs[1].step);
-  EXPECT_LT(costs[2].idle, 2 * costs[1].idle);
+  // Loops over all ranks, however short, made a step 1.6 times as long here. What a look at the peers with
+  // a connection takes grows with their number, log2(ranks), and with the memory that it touches.
+  EXPECT_LT(costs[2].step, 1.5 * costs[1].step);
+  EXPECT_LT(costs[2].idle, 3 * costs[1].idle);
 }
 
 }  // namespace

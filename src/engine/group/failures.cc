@@ -42,7 +42,7 @@ void Failures::heard(Group& group, int peer, const wire::FrameHeader& header, co
 void Failures::check_deadlines(Nanoseconds now) {
   next_deadline_ = kNever;
   for (const auto& group : groups_) {
-    for (const GroupWork* const work : {group->collectives.get(), group->messages.get()}) {
+    for (const GroupWork* const work : group->works()) {
       if (const auto late = work->expired(now)) {
         fail(*group, *late, true);
       } else {

@@ -140,6 +140,9 @@ struct Group {
   schedule::CostTable costs;
   GroupCounters counters;
 
+  // Both kinds of its work.
+  std::array<GroupWork*, 2> works() const { return {collectives.get(), messages.get()}; }
+  bool is_idle() const { return collectives->is_idle() && messages->is_idle(); }
   int world_size() const { return static_cast<int>(members.size()); }
   bool has_nodes() const { return !tree.parent.empty(); }
   // The number of members with data, which nodes are not.

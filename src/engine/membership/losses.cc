@@ -44,7 +44,7 @@ void Losses::left(int peer) {
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
     if (rank < 0) continue;
-    for (const GroupWork* const work : {group->collectives.get(), group->messages.get()}) {
+    for (const GroupWork* const work : group->works()) {
       if (!group->failed.is_ok()) break;
       if (const auto lost = work->left(rank)) failures_.fail(*group, *lost, true);
     }

@@ -12,7 +12,7 @@ void Diagnostics::note_awaited(const Group& group) {
 
 bool Diagnostics::failed(const Group& group) {
   // A communicator that ends with nothing under way is no failure.
-  const bool quiet = group.is_leaving && group.collectives->is_idle() && group.messages->is_idle();
+  const bool quiet = group.is_leaving && group.is_idle();
   if (group.settled || quiet) return false;
   note_awaited(group);
   if (const auto oldest = group.collectives->oldest()) progress_.over(group, *oldest);

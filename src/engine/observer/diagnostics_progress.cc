@@ -86,8 +86,7 @@ const wire::OpDescriptor* Diagnostics::find_descriptor(const Group& group, uint6
 void Diagnostics::mark_awaited(RankSet& awaited) const {
   for (const auto& group : groups_) {
     if (!group->failed.is_ok()) continue;
-    group->collectives->mark_awaited(awaited);
-    group->messages->mark_awaited(awaited);
+    for (const GroupWork* const work : group->works()) work->mark_awaited(awaited);
   }
 }
 

@@ -331,14 +331,15 @@ void Execution::advance(Cursor& at) {
 }
 
 int Execution::find_step(const Cursor& at, int member, uint16_t stage, uint16_t slot) const {
+  const auto is_it = [&](const Step& step) {
+    return step.stage == stage && step.peer == member && step.slot == slot && receives(step);
+  };
+  // Frames are mostly of the round that is under way: in a ring there are as many rounds as ranks.
   const std::vector<Step>& steps = at.program->steps;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].stage == stage && steps[i].peer == member && steps[i].slot == slot &&
-        receives(steps[i])) {
-      return static_cast<int>(i);
-    }
-  }
-  return -1;
+  const auto now = steps.begin() + (at.round == 0 ? 0 : at.program->round_ends[at.round - 1]);
+  auto found = std::find_if(now, steps.end(), is_it);
+  if (found == steps.end()) found = std::find_if(steps.begin(), now, is_it);
+  return found != steps.end() && is_it(*found) ? static_cast<int>(found - steps.begin()) : -1;
 }
 
 transport::Landing Execution::place(transport::Connection& connection, const wire::FrameHeader& header,

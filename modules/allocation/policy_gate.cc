@@ -296,8 +296,8 @@ void PolicyGate::extract(Wanted wanted, WorkQueue& to) {
   waiting_ = kept;
 }
 
-void PolicyGate::withdraw(const void* owner, WorkQueue& unsent) {
-  extract([&](const WorkRequest& request) { return request.owner == owner; }, unsent);
+void PolicyGate::withdraw(const transport::WorkOwner& owner, WorkQueue& unsent) {
+  extract([&](const WorkRequest& request) { return request.owner == &owner; }, unsent);
 }
 
 void PolicyGate::take(int peer, WorkQueue& pending) {

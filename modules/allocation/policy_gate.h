@@ -55,7 +55,7 @@ class PolicyGate final : public MessageGate {
   void on_reserve(const transport::Connection& from, const wire::FrameHeader& header,
                   Nanoseconds now) override;
   void rails_changed() override { changed_ = true; }
-  void withdraw(const void* owner, transport::WorkQueue& unsent) override;
+  void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent) override;
   void take(int peer, transport::WorkQueue& pending) override;
 
  private:

@@ -23,7 +23,7 @@ bool Engine::may_serve(const Group* group, const wire::FrameHeader& header) cons
 Landing Engine::on_frame(Connection& connection, const wire::FrameHeader& header) {
   bool refused = false;
   Group* group = find_or_park(header.comm, connection.peer, &refused);
-  if (refused || (options_.serves && !may_serve(group, header))) return kRefused;
+  if (refused || (options_.serves && !may_serve(group, header))) return transport::kRefused;
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {
@@ -41,16 +41,18 @@ void Engine::on_landed(Connection& connection, const wire::FrameHeader& header,
                        const Landing& landing) {
   peers_.touch(connection.peer);
   Group* group = groups_.find(header.comm);
-  credit_.landed(connection, group, header, landing.kind == kEarlyLanding);
+  credit_.landed(connection, group, header, landing.early != nullptr);
   if (landing.destination != nullptr && header.op.collective != Collective::send_recv &&
       transfers_.gate() != nullptr) {
     transfers_.gate()->arrived(landing.destination);
   }
-  if (landing.owner == nullptr || group == nullptr) return;
-  if (landing.kind == kEarlyLanding) {
-    operations_.landed_early(*group, *static_cast<EarlyFrame*>(landing.owner));
+  if (group == nullptr) return;
+  if (EarlyFrame* const frame = EarlyFrame::of(landing)) {
+    operations_.landed_early(*group, *frame);
+  } else if (landing.owner != nullptr) {
+    landing.owner->landed(header, landing);
   } else {
-    static_cast<Activity*>(landing.owner)->landed(header, landing);
+    return;
   }
   operations_.progress(*group);
 }
@@ -100,11 +102,8 @@ void Engine::on_down(Connection& connection, WorkQueue& unacknowledged, const St
   for (int i = 0; i < connection.landings(); ++i) {
     const Landing landing = connection.landing(i);
     connection.abandon_landing(i);
-    if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
-      early_.landing_lost(*static_cast<EarlyFrame*>(landing.owner));
-    } else if (landing.owner != nullptr) {
-      static_cast<Activity*>(landing.owner)->landing_lost(landing);
-    }
+    if (EarlyFrame* const frame = EarlyFrame::of(landing)) early_.landing_lost(*frame);
+    if (landing.owner != nullptr) landing.owner->landing_lost(landing);
   }
   PeerLinks& links = peers_.of(connection.peer);
   links.left |= in_order;

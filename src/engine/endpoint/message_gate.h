@@ -64,7 +64,7 @@ class MessageGate {
                           Nanoseconds now) = 0;
   virtual void rails_changed() = 0;
   // As PeerLinks::withdraw and PeerLinks::take_pending, for the transfers that wait here.
-  virtual void withdraw(const void* owner, transport::WorkQueue& unsent) = 0;
+  virtual void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent) = 0;
   virtual void take(int peer, transport::WorkQueue& pending) = 0;
 };
 

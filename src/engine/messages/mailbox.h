@@ -25,7 +25,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
-#include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/group/group.h"
 #include "engine/messages/matcher.h"
@@ -45,7 +44,7 @@ class PeerTable;
 class Transfers;
 struct EngineOptions;
 
-class Mailbox final : public Activity, public GroupWork {
+class Mailbox final : public transport::WorkOwner, public GroupWork {
  public:
   // The parts of the engine that a Mailbox uses.
   struct Parts {
@@ -82,7 +81,7 @@ class Mailbox final : public Activity, public GroupWork {
   Nanoseconds next_deadline() const override;
   void mark_awaited(std::vector<bool>& awaited) const override;
 
-  // Activity
+  // WorkOwner
   void released(transport::WorkRequest& request) override;
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;

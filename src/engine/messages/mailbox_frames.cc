@@ -10,6 +10,7 @@
 
 namespace nezha::engine {
 
+using transport::kRefused;
 using transport::Landing;
 
 void Mailbox::released(transport::WorkRequest& request) {
@@ -55,8 +56,7 @@ Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uin
                             std::byte* destination) {
   Landing landing;
   landing.destination = destination;
-  landing.owner = static_cast<Activity*>(this);
-  landing.kind = kActivityLanding;
+  landing.owner = this;
   landing.chunk = chunk;
   landing.generation = wire::generation_of(header.flags);
   landing.step = index;

@@ -13,6 +13,7 @@
 
 namespace nezha::engine {
 
+using transport::kRefused;
 using transport::Landing;
 
 namespace {
@@ -35,7 +36,7 @@ Landing duplicate(Group& group) {
   return {};
 }
 
-Outbox::Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory)
+Outbox::Outbox(const Parts& parts, Group& group, transport::WorkOwner& owner, std::pmr::memory_resource* memory)
     : parts_(parts), group_(group), owner_(owner), memory_(memory),
       peers_(static_cast<size_t>(parts.options.world_size), memory),
       short_division_(parts.transfers.divider().open()) {

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/endpoint/rail_divider.h"
 #include "engine/common/flight_log.h"
@@ -73,7 +72,7 @@ class Outbox {
   };
 
   // `owner` hears of releases, and passes them on to released().
-  Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory);
+  Outbox(const Parts& parts, Group& group, transport::WorkOwner& owner, std::pmr::memory_resource* memory);
 
   // An error means that nothing started and `work` is untouched.
   Status start(const MessageRequest& request, Work& work);
@@ -118,7 +117,7 @@ class Outbox {
 
   const Parts parts_;
   Group& group_;
-  Activity& owner_;
+  transport::WorkOwner& owner_;
   std::pmr::memory_resource* const memory_;
   PeerRecords<Peer> peers_;
   uint64_t pending_ = 0;     // sends whose Work is not complete

@@ -78,7 +78,7 @@ void Engine::on_failure(Connection& connection, const wire::FrameHeader& header,
                         const std::string& text) {
   bool refused = false;
   if (Group* const group = find_or_park(header.comm, connection.peer, &refused)) {
-    return failures_.heard(*group, connection.peer, header, text);
+    return failures_.heard(*group, connection.peer, wire::FailureHeader::from(header), text);
   }
   // A node that does not know the communicator yet must not create it any more.
   const bool new_here = header.comm >= CommNumber::kFirstParked && !groups_.is_retired(header.comm);
@@ -89,9 +89,10 @@ void Engine::on_control(Connection& connection, const wire::FrameHeader& header,
                         const std::string& payload) {
   if (header.type == wire::FrameType::agree) {
     if (options_.serves) return;  // nodes are in no communicator that shrinks
-    shrinker_.on_agree(connection.peer, header, payload);
+    shrinker_.on_agree(connection.peer, wire::AgreeHeader::from(header), payload);
   } else if (header.type == wire::FrameType::reserve) {
-    if (transfers_.gate() != nullptr) transfers_.gate()->on_reserve(connection, header, now());
+    if (transfers_.gate() == nullptr) return;
+    transfers_.gate()->on_reserve(connection, wire::ReserveHeader::from(header), now());
   } else {
     supervisor_.on_control(connection, header, payload);
   }

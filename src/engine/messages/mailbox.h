@@ -34,7 +34,7 @@
 #include "engine/common/peer_records.h"
 #include "engine/common/work.h"
 #include "transport/connection.h"
-#include "wire/frame.h"
+#include "wire/message_header.h"
 
 namespace nezha::engine {
 
@@ -142,15 +142,15 @@ class Mailbox final : public transport::WorkOwner, public GroupWork {
   void acknowledge(int global);
 
   // Arriving frames.
-  transport::Landing place(int global, const wire::FrameHeader& header);
-  transport::Landing place_offer(int global, const wire::FrameHeader& header);
-  transport::Landing place_chunk(int global, const wire::FrameHeader& header);
-  transport::Landing landing_in(uint32_t index, const wire::FrameHeader& header, uint32_t chunk,
+  transport::Landing place(int global, const wire::MessageHeader& header);
+  transport::Landing place_offer(int global, const wire::MessageHeader& header);
+  transport::Landing place_chunk(int global, const wire::MessageHeader& header);
+  transport::Landing landing_in(uint32_t index, const wire::MessageHeader& header, uint32_t chunk,
                                 std::byte* destination);
-  bool is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const;
+  bool is_sound_offer(const Peer& peer, const wire::MessageHeader& header) const;
 
   // Messages that arrived.
-  uint32_t make_message(int global, const wire::FrameHeader& header);
+  uint32_t make_message(int global, const wire::MessageHeader& header);
   void forget_message(uint32_t index);
   void forget_offer(uint32_t index);
   // The bytes that are held for a message that no receive has taken.

@@ -54,7 +54,8 @@ COMPOSING = "context"
 MODULES: Dict[str, Set[str]] = {
     "allocation": {
         "base/clock.h", "base/module.h", "base/status.h", "control/policy.h",
-        "engine/endpoint/message_gate.h", "engine/endpoint/peer_links.h", "transport/work_request.h"},
+        "engine/endpoint/message_gate.h", "engine/endpoint/peer_links.h", "transport/work_request.h",
+        "wire/control_headers.h"},
     "paper": {
         "base/json.h", "base/module.h", "base/types.h", "control/policies/idle_probe.h",
         "control/policies/interference.h", "control/policies/policies.h", "control/policy.h"},

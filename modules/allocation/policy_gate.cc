@@ -225,20 +225,16 @@ Link* PolicyGate::usable_link(int peer, uint32_t rail) const {
 void PolicyGate::tell(const ReserveFrame& frame) {
   Link* const link = usable_link(frame.peer, frame.rail);
   if (link == nullptr) return;
-  wire::FrameHeader header;
-  header.type = wire::FrameType::reserve;
-  header.stage = static_cast<uint16_t>(frame.kind);
-  header.op_seq = frame.number;
-  header.op.count = frame.ticket;
-  link->connection->post_control(header, {});
+  const wire::ReserveHeader header{frame.kind, frame.number, frame.ticket};
+  link->connection->post_control(header.to_frame(), {});
 }
 
 // A rank with one rail has nothing to choose and grants always.
-void PolicyGate::on_reserve(const transport::Connection& from, const wire::FrameHeader& header,
-                             Nanoseconds now) {
+void PolicyGate::on_reserve(const transport::Connection& from, const wire::ReserveHeader& header,
+                            Nanoseconds now) {
   if (!reserves_any(*policy_)) return;
-  ReserveFrame frame{static_cast<Reserve>(header.stage), static_cast<uint32_t>(from.rail), from.peer,
-                     header.op.count, header.op_seq};
+  ReserveFrame frame{header.kind, static_cast<uint32_t>(from.rail), from.peer, header.ticket,
+                     header.number};
   if (!decides()) {
     const bool is_request = frame.kind == Reserve::request;
     frame.kind = Reserve::grant;
@@ -296,8 +292,8 @@ void PolicyGate::extract(Wanted wanted, WorkQueue& to) {
   waiting_ = kept;
 }
 
-void PolicyGate::withdraw(const void* owner, WorkQueue& unsent) {
-  extract([&](const WorkRequest& request) { return request.owner == owner; }, unsent);
+void PolicyGate::withdraw(const transport::WorkOwner& owner, WorkQueue& unsent) {
+  extract([&](const WorkRequest& request) { return request.owner == &owner; }, unsent);
 }
 
 void PolicyGate::take(int peer, WorkQueue& pending) {

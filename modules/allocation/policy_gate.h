@@ -52,10 +52,10 @@ class PolicyGate final : public MessageGate {
   void released(const transport::RailTurn& turn, Nanoseconds now) override;
   void arriving(const transport::Connection& from, const void* message, Nanoseconds now) override;
   void arrived(const void* message) override;
-  void on_reserve(const transport::Connection& from, const wire::FrameHeader& header,
+  void on_reserve(const transport::Connection& from, const wire::ReserveHeader& header,
                   Nanoseconds now) override;
   void rails_changed() override { changed_ = true; }
-  void withdraw(const void* owner, transport::WorkQueue& unsent) override;
+  void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent) override;
   void take(int peer, transport::WorkQueue& pending) override;
 
  private:

@@ -20,11 +20,11 @@
 #include "base/clock.h"
 #include "control/policy.h"
 #include "engine/endpoint/message_gate.h"
+#include "wire/control_headers.h"
 
 namespace nezha::control {
 
-// As on the wire (docs/wire_format.md).
-enum class Reserve : uint16_t { request = 1, grant = 2, nack = 3, cancel = 4 };
+using Reserve = wire::ReserveHeader::Kind;
 
 // One frame of the protocol, of the rail on which it came or is to go.
 struct ReserveFrame {

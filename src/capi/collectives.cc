@@ -153,7 +153,7 @@ nezha_code nezha_probe(nezha_comm_t comm, int source, uint32_t tag, int* found, 
     *found = waiting->has_value() ? 1 : 0;
     if (!waiting->has_value()) return Status::ok();
     const nezha::engine::WaitingMessage& there = **waiting;
-    answer = {answer.struct_size, there.source, there.op.plan, there.op.count,
+    answer = {answer.struct_size, there.source, nezha::wire::tag_of(there.op), there.op.count,
               static_cast<nezha_dtype>(there.op.dtype)};
     std::memcpy(message, &answer, std::min(answer.struct_size, sizeof(answer)));
     return Status::ok();

@@ -24,7 +24,7 @@ bool Arrivals::may_serve(const Group* group, const wire::FrameHeader& header) co
 Landing Arrivals::on_frame(Connection& connection, const wire::FrameHeader& header) {
   bool refused = false;
   Group* group = parts_.keeper.find_or_park(header.comm, connection.peer, &refused);
-  if (refused || (parts_.options.serves && !may_serve(group, header))) return kRefused;
+  if (refused || (parts_.options.serves && !may_serve(group, header))) return transport::kRefused;
   // A communicator that is gone, or failed: whatever still arrives for it is dropped.
   if (group == nullptr || !group->failed.is_ok()) return {};
   if (header.op.collective == Collective::send_recv) {
@@ -42,16 +42,18 @@ void Arrivals::on_landed(Connection& connection, const wire::FrameHeader& header
                          const Landing& landing) {
   parts_.peers.touch(connection.peer);
   Group* group = parts_.groups.find(header.comm);
-  parts_.credit.landed(connection, group, header, landing.kind == kEarlyLanding);
+  parts_.credit.landed(connection, group, header, landing.early != nullptr);
   if (landing.destination != nullptr && header.op.collective != Collective::send_recv &&
       parts_.transfers.gate() != nullptr) {
     parts_.transfers.gate()->arrived(landing.destination);
   }
-  if (landing.owner == nullptr || group == nullptr) return;
-  if (landing.kind == kEarlyLanding) {
-    parts_.operations.landed_early(*group, *static_cast<EarlyFrame*>(landing.owner));
+  if (group == nullptr) return;
+  if (EarlyFrame* const frame = EarlyFrame::of(landing)) {
+    parts_.operations.landed_early(*group, *frame);
+  } else if (landing.owner != nullptr) {
+    landing.owner->landed(header, landing);
   } else {
-    static_cast<Activity*>(landing.owner)->landed(header, landing);
+    return;
   }
   parts_.operations.progress(*group);
 }
@@ -66,7 +68,7 @@ void Arrivals::on_failure(Connection& connection, const wire::FrameHeader& heade
                           const std::string& text) {
   bool refused = false;
   if (Group* const group = parts_.keeper.find_or_park(header.comm, connection.peer, &refused)) {
-    return parts_.failures.heard(*group, connection.peer, header, text);
+    return parts_.failures.heard(*group, connection.peer, wire::FailureHeader::from(header), text);
   }
   // A node that does not know the communicator yet must not create it any more.
   const bool new_here = header.comm >= CommNumber::kFirstParked && !parts_.groups.is_retired(header.comm);
@@ -79,10 +81,11 @@ void Arrivals::on_control(Connection& connection, const wire::FrameHeader& heade
                           const std::string& payload) {
   if (header.type == wire::FrameType::agree) {
     if (parts_.options.serves) return;  // nodes are in no communicator that shrinks
-    parts_.shrinker.on_agree(connection.peer, header, payload);
+    parts_.shrinker.on_agree(connection.peer, wire::AgreeHeader::from(header), payload);
   } else if (header.type == wire::FrameType::reserve) {
     MessageGate* const gate = parts_.transfers.gate();
-    if (gate != nullptr) gate->on_reserve(connection, header, parts_.clock.now());
+    if (gate == nullptr) return;
+    gate->on_reserve(connection, wire::ReserveHeader::from(header), parts_.clock.now());
   } else {
     parts_.supervisor.on_control(connection, header, payload);
   }
@@ -93,11 +96,8 @@ void Arrivals::on_down(Connection& connection, WorkQueue& unacknowledged, const 
   for (int i = 0; i < connection.landings(); ++i) {
     const Landing landing = connection.landing(i);
     connection.abandon_landing(i);
-    if (landing.owner != nullptr && landing.kind == kEarlyLanding) {
-      parts_.early.landing_lost(*static_cast<EarlyFrame*>(landing.owner));
-    } else if (landing.owner != nullptr) {
-      static_cast<Activity*>(landing.owner)->landing_lost(landing);
-    }
+    if (EarlyFrame* const frame = EarlyFrame::of(landing)) parts_.early.landing_lost(*frame);
+    if (landing.owner != nullptr) landing.owner->landing_lost(landing);
   }
   PeerLinks& links = parts_.peers.of(connection.peer);
   links.left |= in_order;

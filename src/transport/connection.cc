@@ -185,11 +185,11 @@ void Connection::release_acknowledged() {
   }
 }
 
-void Connection::disown(const void* owner, WorkQueue& unsent) {
+void Connection::disown(const WorkOwner& owner, WorkQueue& unsent) {
   WorkQueue kept;
   while (!queue_.empty()) {
     WorkRequest* request = queue_.pop_front();
-    if (request->owner == owner) {
+    if (request->owner == &owner) {
       // The last attempt to send the request may have filled in a credit, which now has to leave in
       // another way.
       acknowledge_any();
@@ -201,7 +201,7 @@ void Connection::disown(const void* owner, WorkQueue& unsent) {
   queue_ = kept;
   uint32_t number = first_unacknowledged();
   for (WorkRequest* request = in_flight_.front(); request != nullptr; request = request->next) {
-    if (request->owner == owner) {
+    if (request->owner == &owner) {
       request->owner = nullptr, request->data = nullptr;
       note(wire_->detach(number));
     }

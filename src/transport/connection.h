@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "transport/wire.h"
+#include "transport/work_owner.h"
 #include "transport/work_request.h"
 #include "wire/frame.h"
 
@@ -30,16 +31,24 @@ namespace nezha::transport {
 
 class Connection;
 
-// Where the payload of an arriving frame goes. `destination == nullptr` reads it and drops it.
+// The engine's record of a frame that comes before its owner is there.
+struct EarlyArrival {
+  wire::FrameHeader header;
+  int global_rank = 0;  // of the sender
+};
+
+// Where the payload of an arriving frame goes. `destination == nullptr` reads it and drops it. Either
+// `owner` or `early` is set, or neither: nobody is told.
 struct Landing {
   std::byte* destination = nullptr;
-  void* owner = nullptr;     // the engine's activity or early frame; null when dropped
-  uint32_t kind = 0;         // the engine's own meaning
+  WorkOwner* owner = nullptr;
+  EarlyArrival* early = nullptr;
   uint32_t chunk = 0;
   uint32_t step = 0;
   uint8_t generation = 0;    // of the transfer (wire/frame.h)
   bool refused = false;      // the frame breaks the protocol: close this connection
 };
+inline constexpr Landing kRefused = {.refused = true};
 
 struct ConnectionCounters {
   uint64_t bytes_sent = 0;       // frames, headers included
@@ -149,7 +158,7 @@ class Connection final : private WireEvents {
 
   // Ends all use of the memory of `owner`'s requests: those that have not begun to leave come back in
   // `unsent`, those that have are forgotten.
-  void disown(const void* owner, WorkQueue& unsent);
+  void disown(const WorkOwner& owner, WorkQueue& unsent);
 
   // Takes back, in order, every request that the peer has not acknowledged; the connection uses none of
   // their memory any more, and stays up if it can do both. What was on its way may still arrive; its late

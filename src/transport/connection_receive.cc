@@ -109,6 +109,7 @@ void Connection::on_control_arrived() {
 void Connection::abandon_landing(int index) {
   Incoming& arrival = incoming(static_cast<uint32_t>(index));
   arrival.landing.owner = nullptr;
+  arrival.landing.early = nullptr;
   if (!arrival.complete && arrival.destination != nullptr) note(wire_->abandon(arrival));
   arrival.landing.destination = arrival.destination = nullptr;
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "transport/work_owner.h"
 #include "wire/frame.h"
 
 namespace nezha::transport {
@@ -32,6 +33,16 @@ struct RailTurn {
   Nanoseconds again_at = 0;  // `refused` counts before this time
 };
 
+// Memory in which requests have a share, because they may outlive its user.
+class SharedSource {
+ public:
+  // Gives one share back.
+  virtual void release() = 0;
+
+ protected:
+  ~SharedSource() = default;
+};
+
 struct WorkRequest {
   WorkRequest* next = nullptr;  // link of whichever queue holds it
 
@@ -41,13 +52,13 @@ struct WorkRequest {
   std::array<std::byte, wire::kTrailerBytes> trailer_bytes;
   bool has_trailer = false;
   const std::byte* data = nullptr;  // header.length bytes
-  void* owner = nullptr;        // the engine's activity; null when nobody waits for the release
+  WorkOwner* owner = nullptr;   // null when nobody waits for the release
   int peer = -1;                // global rank
   Nanoseconds timed_from = 0;   // the engine's: when a transfer that is timed was posted; 0: it is not
   bool timed_alone = false;     // the engine's: no other one was to delay it, so its time is the rail's
   std::byte* copy = nullptr;    // the private copy, when there is one
   uint32_t copy_class = 0;      // the pool that the copy came from
-  void* shared = nullptr;       // the engine's: memory that the request has a share in
+  SharedSource* shared = nullptr;  // that `data` is in, with a share for this request
   RailTurn turn;
   uint64_t division = 0;        // the engine's: how the transfer's operation is divided among rails
 };

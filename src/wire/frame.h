@@ -25,22 +25,8 @@
 // of `comm` has decided; 0: it says nothing (control/policies/share_tuner.h). 0xFFFF there is the
 // root of a split.
 //
-// Frames about the connections themselves use the fields they need:
-//   heartbeat  op_seq, comm, collective .. count, plan: an operation of the sender; `slot` = 1: the
-//              oldest that is open, 2: the last that is done, 0: none; `stage`: the global rank for
-//              which it waits, plus one
-//   reconcile  `stage` = rail of the pair's lower rank, `slot` = lane, `chunk` = epoch: the sender gave
-//              that connection up and asks what landed on it; `op_seq` = 1: for good, 0: for now
-//   landed     `stage`, `slot`, `chunk` as in reconcile; `op_seq`: how many data frames landed
-//              on that connection
-//   agree      payload: a round of an agreement among the survivors of `comm`
-//   reserve    `stage`: 1 request, 2 grant, 3 nack, 4 cancel, of the port at the other end of this
-//              connection's rail; `op_seq`: number of the request, `count`: ticket of its message
-//   rail       `stage`: a rail of the sender that was missing; payload: its address
-//              (transport/rail_address.h)
-//   failure    `chunk`: the rank it is about, plus one; `stage` and `root`: up to two ranks, each plus
-//              one, 0 where there are none, or more; `op_seq`: number of the operation plus one,
-//              `collective` and `count` (bytes): which; 0 where none was running
+// These are the names in the data frames of collectives. In other frames the fields have other meanings,
+// and names: wire/message_header.h, wire/control_headers.h.
 #pragma once
 
 #include <array>
@@ -67,7 +53,7 @@ inline constexpr uint32_t kAgreeBytesMax = 8 * 1024 + 64;
 enum class FrameType : uint8_t {
   data = 1,     // payload of one transfer
   ack = 2,      // no payload; `ack` and `credit` are the message
-  failure = 3,  // payload: the text of an error that concerns every rank of `comm`; `slot` = Code
+  failure = 3,
   goodbye = 4,  // the sender closes this connection in order; nothing follows
   heartbeat = 5,
   reconcile = 6,

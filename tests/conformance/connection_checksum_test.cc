@@ -31,7 +31,6 @@ struct Sink final : ConnectionEvents {
     Landing landing;
     payloads.emplace_back(header.length);
     if (!drop) landing.destination = payloads.back().data();
-    landing.owner = this;
     return landing;
   }
   void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override { ++landed; }

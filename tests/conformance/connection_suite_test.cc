@@ -217,7 +217,7 @@ TEST_P(ConnectionSuite, DisownedMemoryIsNotReadAnyMore) {
     right_events_ = Recorder();
     Message head(1, 400'000);
     auto other = std::make_unique<Message>(2, 50);
-    other->request.owner = head.request.owner;
+    other->request.owner = &head;
     Message stays(3, 10);
     const std::vector<std::byte> original = head.data;
     ASSERT_TRUE(left().post(head.request));
@@ -226,7 +226,7 @@ TEST_P(ConnectionSuite, DisownedMemoryIsNotReadAnyMore) {
     const bool took_stays = left().post(stays.request);
     for (int i = 0; i < turns; ++i) lock_->drive_once();
     WorkQueue unsent;
-    left().disown(head.request.owner, unsent);
+    left().disown(head, unsent);
     std::fill(head.data.begin(), head.data.end(), std::byte{0xEE});
     if (took_other) other->data.assign(50, std::byte{0xEE});
     for (int i = 0; i < 300; ++i) lock_->drive_once();

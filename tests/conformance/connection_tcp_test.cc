@@ -234,7 +234,7 @@ TEST_F(TcpConnection, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   make_raw(2048);
   Message head(1, 60'000);
   auto other = std::make_unique<Message>(2, 50);
-  other->request.owner = head.request.owner;
+  other->request.owner = &head;
   Message stays(3, 10);
   ASSERT_TRUE(left_->post(head.request));
   left_->flush();
@@ -244,7 +244,7 @@ TEST_F(TcpConnection, DisownFinishesTheHeadFromACopyAndGivesTheRestBack) {
   ASSERT_GT(left_->queued_bytes(), 0U);
   const std::vector<std::byte> original = head.data;
   WorkQueue unsent;
-  left_->disown(head.request.owner, unsent);
+  left_->disown(head, unsent);
   ASSERT_EQ(unsent.pop_front(), &other->request);
   EXPECT_TRUE(unsent.empty());
   EXPECT_EQ(head.request.owner, nullptr);
@@ -325,7 +325,7 @@ TEST_F(TcpConnection, DisownLosesNoAcknowledgement) {
   drive([&] { return !left_events_.frames.empty(); });
   left_->flush();  // the acknowledgement goes into the second frame, which does not leave
   WorkQueue unsent;
-  left_->disown(sealed.request.owner, unsent);
+  left_->disown(sealed, unsent);
   ASSERT_FALSE(unsent.empty());
   uint32_t acknowledged = 0;
   size_t heads = 0;

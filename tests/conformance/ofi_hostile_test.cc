@@ -74,7 +74,6 @@ struct Place final : ConnectionEvents {
     landing.refused = header.length > kLongBytes;
     if (landing.refused || header.op_seq % 4 == 3) return landing;
     landing.destination = places.emplace_back(header.length).data();
-    landing.owner = this;
     return landing;
   }
   void on_landed(Connection&, const wire::FrameHeader&, const Landing&) override { ++landed; }

@@ -83,7 +83,6 @@ struct Sink final : ConnectionEvents {
   Landing on_frame(Connection&, const wire::FrameHeader& header) override {
     Landing landing;
     landing.destination = payloads.emplace_back(header.length).data();
-    landing.owner = this;
     return landing;
   }
   void on_landed(Connection& connection, const wire::FrameHeader&, const Landing&) override {
@@ -109,7 +108,6 @@ struct Message {
     request.header.op_seq = number;
     request.header.length = static_cast<uint32_t>(size);
     request.data = data.data();
-    request.owner = this;
   }
   std::vector<std::byte> data;
   WorkRequest request;

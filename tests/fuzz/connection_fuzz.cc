@@ -35,7 +35,6 @@ class Engine final : public ConnectionEvents {
     if (header.length <= kPlaceBytes && header.comm % 2 == 0) {
       place_ = std::make_unique<std::byte[]>(header.length);
       landing.destination = place_.get();
-      landing.owner = this;
     }
     return landing;
   }

@@ -195,7 +195,7 @@ Struck run_with(const Circle& circle, Reserve kind, int nth, Blow blow) {
   int lost = -1;
   world.network().on_passing = [&](const Passing& at) {
     if (at.header.type != FrameType::reserve || at.moment != FakeMoment::sent || struck.did) return;
-    if (at.header.stage != static_cast<uint16_t>(kind) || nth-- > 0) return;
+    if (wire::ReserveHeader::from(at.header).kind != kind || nth-- > 0) return;
     struck.did = true;
     if (blow == Blow::kill_sender) lost = at.from;
     if (blow == Blow::kill_receiver) lost = at.to;

@@ -46,8 +46,7 @@ inline std::pair<int, int> connected_sockets(int buffer_bytes) {
 
 // Takes every frame into memory of its own and writes down what happens.
 struct Recorder final : transport::ConnectionEvents {
-  struct Frame {
-    wire::FrameHeader header;
+  struct Frame final : transport::EarlyArrival {
     std::vector<std::byte> payload;
     bool landed = false;
   };
@@ -69,14 +68,14 @@ struct Recorder final : transport::ConnectionEvents {
   transport::Landing on_frame(transport::Connection&, const wire::FrameHeader& header) override {
     transport::Landing landing;
     landing.refused = refuse;
-    frames.push_back({header, std::vector<std::byte>(header.length), false});
+    frames.push_back({{header}, std::vector<std::byte>(header.length), false});
     if (!drop) landing.destination = frames.back().payload.data();
-    landing.owner = &frames.back();
+    landing.early = &frames.back();
     return landing;
   }
   void on_landed(transport::Connection&, const wire::FrameHeader&,
                  const transport::Landing& landing) override {
-    auto* const frame = static_cast<Frame*>(landing.owner);
+    auto* const frame = static_cast<Frame*>(landing.early);
     landed_in_order &= frame == nullptr || frame == &frames[landed];
     ++landed;
     if (frame != nullptr) frame->landed = true;
@@ -105,7 +104,7 @@ struct Recorder final : transport::ConnectionEvents {
   }
 };
 
-struct Message {
+struct Message final : transport::WorkOwner {
   explicit Message(uint64_t op_seq, size_t size = 0) : data(size) {
     for (size_t i = 0; i < size; ++i) data[i] = static_cast<std::byte>(op_seq * 31 + i);
     request.header.op_seq = op_seq;
@@ -113,6 +112,10 @@ struct Message {
     request.data = data.data();
     request.owner = this;
   }
+  void released(transport::WorkRequest&) override {}
+  void landed(const wire::FrameHeader&, const transport::Landing&) override {}
+  void landing_lost(const transport::Landing&) override {}
+
   std::vector<std::byte> data;
   transport::WorkRequest request;
 };

@@ -15,6 +15,7 @@ namespace {
 
 using nezha::testing::FakeWorld;
 using nezha::testing::FakeWorldOptions;
+using wire::HeartbeatHeader;
 
 class ProgressSuite : public ::testing::Test {
  protected:
@@ -58,7 +59,7 @@ class ProgressSuite : public ::testing::Test {
 
   FakeWorld world_;
   // A rank hears from a peer in which operation that one is.
-  void hear(int rank, int peer, const wire::FrameHeader& said) {
+  void hear(int rank, int peer, const HeartbeatHeader& said) {
     const Status differs = world_.engine(rank).diagnostics().heard(peer, said);
     if (!differs.is_ok()) world_.engine(rank).fail(world_.group(rank), differs, true);
   }
@@ -71,9 +72,9 @@ class ProgressSuite : public ::testing::Test {
 TEST_F(ProgressSuite, ADescriptionThatDiffersFailsBothNamingEverything) {
   Work& work = submit(1, broadcast(0));  // waits for rank 0, who waits for rank 1
   submit(0, broadcast(1));
-  const wire::FrameHeader said = world_.engine(0).diagnostics().progress_header(0);
-  EXPECT_EQ(said.slot, Diagnostics::kProgressOpen);
-  EXPECT_EQ(said.stage, 2);  // it waits for global rank 1
+  const HeartbeatHeader said = world_.engine(0).diagnostics().progress_header(0);
+  EXPECT_EQ(said.progress, HeartbeatHeader::Progress::open);
+  EXPECT_EQ(said.waits_for, 1);
   hear(1, 0, said);
   world_.run_engines();
   ASSERT_TRUE(work.is_done());
@@ -98,10 +99,10 @@ TEST_F(ProgressSuite, OneThatDoesNotDifferFailsNothing) {
 TEST_F(ProgressSuite, AnOperationThatIsOverIsComparedToo) {
   for (int rank = 0; rank < 3; ++rank) submit(rank, broadcast(0));
   ASSERT_TRUE(world_.run_until([&] { return work_[0].is_done() && work_[1].is_done(); }));
-  wire::FrameHeader said = world_.engine(1).diagnostics().progress_header(0);
-  EXPECT_EQ(said.slot, Diagnostics::kProgressDone);
+  HeartbeatHeader said = world_.engine(1).diagnostics().progress_header(0);
+  EXPECT_EQ(said.progress, HeartbeatHeader::Progress::done);
   EXPECT_EQ(said.op_seq, 0U);
-  said.slot = Diagnostics::kProgressOpen;
+  said.progress = HeartbeatHeader::Progress::open;
   said.op.count = 11;
   hear(0, 1, said);
   EXPECT_EQ(world_.group(0).failed.code(), Code::mismatch);
@@ -119,7 +120,7 @@ TEST_F(ProgressSuite, CountsOfAnExchangeBelongToPairs) {
   request.count = 9;
   request.input_counts = request.output_counts = counts;
   Work& work = submit(0, request);
-  wire::FrameHeader said = world_.engine(0).diagnostics().progress_header(0);
+  HeartbeatHeader said = world_.engine(0).diagnostics().progress_header(0);
   said.op.count = 77;
   hear(0, 1, said);
   EXPECT_TRUE(world_.group(0).failed.is_ok());
@@ -142,7 +143,7 @@ TEST_F(ProgressSuite, EveryCommunicatorIsSpokenOfInTurn) {
   request.policy = std::move(*policy);
   auto other = engine.create_group(std::move(request));
   ASSERT_TRUE(other.is_ok());
-  EXPECT_EQ(engine.diagnostics().progress_header(0).slot, Diagnostics::kProgressNone);
+  EXPECT_EQ(engine.diagnostics().progress_header(0).progress, HeartbeatHeader::Progress::none);
   submit(0, broadcast(1));
   Work& work = work_[next_work_++];
   ASSERT_TRUE(engine.submit(**other, broadcast(2), work).is_ok());
@@ -158,9 +159,9 @@ TEST_F(ProgressSuite, WhateverAPeerSaysIsHeldAtBay) {
   std::mt19937_64 generator(7);
   const uint64_t numbers[] = {0, 1, 2, 65535, UINT64_MAX - 1, UINT64_MAX};
   for (int round = 0; round < 20'000; ++round) {
-    wire::FrameHeader header;
-    header.slot = static_cast<uint16_t>(generator() % 5);
-    header.stage = static_cast<uint16_t>(generator());
+    HeartbeatHeader header;
+    header.progress = static_cast<HeartbeatHeader::Progress>(generator() % 5);
+    header.waits_for = static_cast<uint16_t>(generator()) - 1;
     header.comm = generator() % 2 == 0 ? 3 : static_cast<uint64_t>(generator());
     header.op_seq = 1 + numbers[generator() % std::size(numbers)] % UINT64_MAX;
     header.op.collective = static_cast<Collective>(generator() % kCollectiveCount);

@@ -10,6 +10,8 @@
 namespace nezha::engine {
 namespace {
 
+using wire::AgreeHeader;
+
 using nezha::testing::FakeWorld;
 using nezha::testing::FakeWorldOptions;
 
@@ -253,41 +255,39 @@ TEST(EngineShrink, FramesOfNoHonestRankChangeNothing) {
   FakeWorld world(of(3));
   Calls calls(world, 3);
   Shrinker& shrinker = world.engine(0).shrinker();
-  wire::FrameHeader header;
-  header.type = wire::FrameType::agree;
+  AgreeHeader header;
   for (const uint64_t comm : {uint64_t{3}, uint64_t{4}, CommNumber::kFirstParked}) {
     for (const uint64_t generation : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
-      for (const uint16_t stage : {0, 1, 2, 3, 65535}) {
+      for (const uint16_t wish : {0, 1, 2, 3, 65535}) {
         for (const std::string& dead :
              {std::string(), std::string(2, '\0'), std::string(1, '\x08'), std::string(1, '\xff'),
               std::string(wire::kAgreeBytesMax, '\1')}) {
           header.comm = comm;
-          header.op_seq = generation;
-          header.stage = stage;
+          header.generation = generation;
+          header.wish = static_cast<AgreeHeader::Wish>(wish);
           for (const uint16_t part : {0, 1, 2, 3, 4, 5, 65535}) {
-            header.slot = part;
-            header.chunk = part == 0 ? 3 : part;
+            header.part = static_cast<AgreeHeader::Part>(part);
+            header.stage = part == 0 ? 3 : part;
             shrinker.on_agree(1, header, dead);
           }
         }
       }
     }
   }
-  header.comm = 3;
-  header.op_seq = 1;
-  header.stage = header.slot = 0;
+  header = {.comm = 3, .generation = 1};
   // That rank 2 is dead, at a stage that does not exist.
   for (const uint32_t stage : {0U, 4U, UINT32_MAX}) {
-    header.chunk = stage;
+    header.stage = stage;
     shrinker.on_agree(1, header, std::string(1, '\4'));
   }
   // That a rank says of itself that it is dead; or lost; and that members have ended that are not dead.
-  header.chunk = 3;
+  header.stage = 3;
   shrinker.on_agree(1, header, std::string(1, '\2'));
-  for (const uint16_t part : {3, 1, 2}) {
-    header.slot = part;
-    shrinker.on_agree(1, header, std::string(1, part == 3 ? '\2' : '\4'));
-    header.slot = 0;
+  using Part = AgreeHeader::Part;
+  for (const Part part : {Part::row, Part::exited, Part::base}) {
+    header.part = part;
+    shrinker.on_agree(1, header, std::string(1, part == Part::row ? '\2' : '\4'));
+    header.part = Part::dead;
     shrinker.on_agree(1, header, std::string(1, '\0'));
   }
   world.run_engines();
@@ -300,11 +300,10 @@ TEST(EngineShrink, FramesOfNoHonestRankChangeNothing) {
 TEST(EngineShrink, ARankThatTheOthersGaveUpIsTold) {
   FakeWorld world(of(3));
   Calls calls(world, 3);
-  wire::FrameHeader header;
-  header.type = wire::FrameType::agree;
+  AgreeHeader header;
   header.comm = 3;
-  header.op_seq = 1;
-  header.chunk = static_cast<uint32_t>(Stage::vote);
+  header.generation = 1;
+  header.stage = static_cast<uint32_t>(Stage::vote);
   world.engine(0).shrinker().on_agree(1, header, std::string(1, '\1'));
   world.run_engines();
   EXPECT_EQ(world.group(0).failed.code(), Code::peer_lost) << world.group(0).failed.to_string();
@@ -356,14 +355,13 @@ TEST(EngineShrink, ALostPairEndsTheGroupOfEverybody) {
   Calls calls(world, 3);
   for (const int rank : {0, 1, 2}) ASSERT_TRUE(calls.begin(rank).is_ok());
   ASSERT_TRUE(world.run_until([&] { return calls.done({0, 1, 2}); }));
-  wire::FrameHeader header;
-  header.type = wire::FrameType::agree;
+  AgreeHeader header;
   header.comm = 3;
-  header.op_seq = 1;
-  header.chunk = static_cast<uint32_t>(Stage::ready);
-  header.slot = 3;
+  header.generation = 1;
+  header.stage = static_cast<uint32_t>(Stage::ready);
+  header.part = AgreeHeader::Part::row;
   world.engine(0).shrinker().on_agree(1, header, std::string(1, '\4'));
-  header.slot = 0;
+  header.part = AgreeHeader::Part::dead;
   world.engine(0).shrinker().on_agree(1, header, std::string(1, '\0'));
   world.run_engines();
   EXPECT_EQ(calls.group(0).failed.code(), Code::peer_lost) << calls.group(0).failed.to_string();

@@ -19,10 +19,10 @@ Status failure(std::vector<int> ranks) {
 }
 
 ErrorDetails travelled(const Status& why) {
-  wire::FrameHeader header;
+  wire::FailureHeader header;
   header.comm = 7;
   write_details(why, header);
-  return read_details(header, kMembers);
+  return read_details(wire::FailureHeader::from(header.to_frame()), kMembers);
 }
 
 TEST(FailureDetails, TravelWithAtMostTwoRanks) {
@@ -57,11 +57,9 @@ TEST(FailureDetails, OfAMessageOnlyTheRanksTravel) {
 }
 
 TEST(FailureDetails, AFrameThatNamesStrangersNamesNobodyElse) {
-  wire::FrameHeader header;
-  header.stage = kMembers + 1;
-  header.op.root = 1;
-  header.op_seq = UINT64_MAX;
-  header.op.count = UINT64_MAX;
+  wire::FailureHeader header;
+  header.ranks = {kMembers, 0};
+  header.operation = {Collective::all_reduce, UINT64_MAX - 1, UINT64_MAX};
   const ErrorDetails heard = read_details(header, kMembers);
   EXPECT_TRUE(heard.ranks.empty());
   EXPECT_TRUE(heard.operation.empty());

@@ -258,13 +258,9 @@ TEST(Mailbox, AnOvertakenReportOfWhatWasConsumedSaysNothing) {
   const uint64_t allowed = Outbox::kEagerBytesMax / kCost;
   const auto send = [&] { return mail.send(0, 1, 7, kInlineBytes / sizeof(float)).done(); };
   for (uint64_t i = 0; i < allowed; ++i) ASSERT_TRUE(send());
-  wire::FrameHeader drained;
-  drained.comm = 3;
-  drained.stage = 3;
-  drained.op.collective = Collective::send_recv;
   for (const uint64_t consumed : {10 * kCost, 2 * kCost}) {
-    drained.op_seq = consumed;
-    world.link(0, 1, 1).inject(0, drained);
+    const wire::OpDescriptor op = wire::describe_message(Dtype::float32, 0, 7);
+    world.link(0, 1, 1).inject(0, wire::MessageHeader::drained(3, consumed, op));
     ASSERT_EQ(world.link(0, 1, 1).deliver(0, 1), 1U);
   }
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(send()) << i;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wire/message_header.h"
+
 namespace nezha::engine {
 namespace {
 
@@ -135,7 +137,7 @@ void FlightRecorder::write(JsonWriter& json, const FlightOperation& entry,
   is_rooted(collective) ? json.value(entry.op.root) : json.null();
   json.field("count", entry.op.count);
   if (entry.is_message()) {
-    json.field("direction", entry.is_send ? "send" : "receive").field("tag", entry.op.plan);
+    json.field("direction", entry.is_send ? "send" : "receive").field("tag", wire::tag_of(entry.op));
     json.key("peer");
     entry.peer < 0 ? json.null() : json.value(entry.peer);
   } else {

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
-#include "wire/frame.h"
+#include "wire/message_header.h"
 
 namespace nezha::engine {
 
@@ -26,26 +26,22 @@ struct MessageRequest {
   bool stands = false;     // a receive for what may come at any time: it makes no rank awaited
 };
 
-// The description that the message's frames have: the tag is in `plan`.
+// The description that the message's frames have.
 inline wire::OpDescriptor op_of(const MessageRequest& request) {
-  wire::OpDescriptor op;
-  op.collective = Collective::send_recv;
-  op.dtype = request.dtype;
-  op.count = request.count;
-  op.plan = request.tag;
-  return op;
+  return wire::describe_message(request.dtype, request.count, request.tag);
 }
 inline uint64_t bytes_of(const wire::OpDescriptor& op) { return op.count * dtype_size(op.dtype); }
 // A message that waits for its receive.
 struct WaitingMessage {
   int source = kAnySource;  // rank in the communicator
-  wire::OpDescriptor op;    // `plan` is the tag
+  wire::OpDescriptor op;
 };
 
 // "100 x float32 with tag 7"
 inline std::string describe(const wire::OpDescriptor& op) {
+  const uint32_t tag = wire::tag_of(op);
   return std::to_string(op.count) + " x " + std::string(name_of(op.dtype)) + " with " +
-         (op.plan == kAnyTag ? "any tag" : "tag " + std::to_string(op.plan));
+         (tag == kAnyTag ? "any tag" : "tag " + std::to_string(tag));
 }
 
 }  // namespace nezha::engine

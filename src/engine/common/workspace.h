@@ -1,8 +1,8 @@
 // Workspace: the private memory of a chunk of which the rank keeps nothing, with a count of its
 // users, because sends from it may outlive the chunk.
 //
-// Contract: progress lock held. Whoever holds a share gives it back with `release`, and the last one
-// returns the memory to the pool.
+// Contract: progress lock held. `release` gives a share back, and that of the last one returns the memory
+// to the pool.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,38 @@
 #include <new>
 
 #include "engine/common/buffer_pool.h"
+#include "transport/work_request.h"
 
 namespace nezha::engine {
 
-struct Workspace {
-  Buffer self;    // the memory of this record
-  Buffer buffer;
-  uint32_t shares = 1;
-
+class Workspace final : public transport::SharedSource {
+ public:
   // Null when there is no memory.
   static Workspace* make(BufferPool& pool, size_t bytes) {
     const Buffer self = pool.take(sizeof(Workspace));
     const Buffer buffer = self.data == nullptr ? Buffer() : pool.take(bytes);
-    if (buffer.data != nullptr) return new (self.data) Workspace{self, buffer};
+    if (buffer.data != nullptr) return new (self.data) Workspace(pool, self, buffer);
     pool.give(self);
     return nullptr;
   }
-  static void release(BufferPool& pool, Workspace* workspace) {
-    if (workspace == nullptr || --workspace->shares > 0) return;
-    pool.give(workspace->buffer);
-    const Buffer self = workspace->self;
-    pool.give(self);
+  void release() override {
+    if (--shares_ > 0) return;
+    pool_.give(buffer_);
+    pool_.give(self_);
   }
   Workspace* share() {
-    ++shares;
+    ++shares_;
     return this;
   }
-  std::byte* data() { return buffer.data; }
+  std::byte* data() { return buffer_.data; }
+
+ private:
+  Workspace(BufferPool& pool, Buffer self, Buffer buffer) : pool_(pool), self_(self), buffer_(buffer) {}
+
+  BufferPool& pool_;
+  const Buffer self_;  // the memory of this record
+  const Buffer buffer_;
+  uint32_t shares_ = 1;
 };
 
 }  // namespace nezha::engine

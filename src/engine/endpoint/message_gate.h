@@ -15,6 +15,7 @@
 #include "control/policy.h"
 #include "transport/transport.h"
 #include "transport/work_request.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -60,11 +61,11 @@ class MessageGate {
   virtual void arriving(const transport::Connection& from, const void* message, Nanoseconds now) = 0;
   virtual void arrived(const void* message) = 0;
   // A reserve frame came; it is about the port of the rail that carried it.
-  virtual void on_reserve(const transport::Connection& from, const wire::FrameHeader& header,
+  virtual void on_reserve(const transport::Connection& from, const wire::ReserveHeader& header,
                           Nanoseconds now) = 0;
   virtual void rails_changed() = 0;
   // As PeerLinks::withdraw and PeerLinks::take_pending, for the transfers that wait here.
-  virtual void withdraw(const void* owner, transport::WorkQueue& unsent) = 0;
+  virtual void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent) = 0;
   virtual void take(int peer, transport::WorkQueue& pending) = 0;
 };
 

@@ -252,12 +252,12 @@ bool PeerLinks::has_output() const {
                      [](const Link& link) { return link.connection->has_output(); });
 }
 
-void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
+void PeerLinks::withdraw(const transport::WorkOwner& owner, WorkQueue& unsent) {
   const auto split = [&](WorkQueue& queue) {
     WorkQueue kept;
     while (!queue.empty()) {
       transport::WorkRequest* request = queue.pop_front();
-      (request->owner == owner ? unsent : kept).push_back(*request);
+      (request->owner == &owner ? unsent : kept).push_back(*request);
     }
     queue = kept;
   };
@@ -267,7 +267,7 @@ void PeerLinks::withdraw(const void* owner, WorkQueue& unsent) {
     // The place of a request among the unresolved counts: it stays, without its memory.
     for (transport::WorkRequest* request = link.unresolved.requests.front(); request != nullptr;
          request = request->next) {
-      if (request->owner == owner) request->owner = nullptr, request->data = nullptr;
+      if (request->owner == &owner) request->owner = nullptr, request->data = nullptr;
     }
   }
 }

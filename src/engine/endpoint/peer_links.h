@@ -92,7 +92,7 @@ class PeerLinks {
   bool exited = false;  // it is gone, and its process is known to have ended
   int peer() const { return peer_; }
   // Takes back the unsent requests of `owner`, here and in the connections.
-  void withdraw(const void* owner, transport::WorkQueue& unsent);
+  void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent);
   // The peer is gone: takes the transfers that wait for a rail, or for word of what landed.
   transport::WorkQueue take_pending();
   // The rate of all connections to the peer on that rail together.

@@ -43,8 +43,7 @@ transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameH
   cost += frame_cost(header.length);
   ++group.counters.early_frames;
   landing.destination = payload.data;
-  landing.owner = frame;
-  landing.kind = kEarlyLanding;
+  landing.early = frame;
   return landing;
 }
 
@@ -73,10 +72,8 @@ void EarlyFrames::drop_all(Group& group) {
     if (links == nullptr) continue;
     for (Link& link : links->links()) {
       for (int i = 0; i < link.connection->landings(); ++i) {
-        const transport::Landing landing = link.connection->landing(i);
-        if (landing.kind != kEarlyLanding || landing.owner == nullptr) continue;
-        auto* frame = static_cast<EarlyFrame*>(landing.owner);
-        if (frame->header.comm != group.comm) continue;
+        EarlyFrame* const frame = EarlyFrame::of(link.connection->landing(i));
+        if (frame == nullptr || frame->header.comm != group.comm) continue;
         link.connection->abandon_landing(i);
         free(group, *frame);
       }

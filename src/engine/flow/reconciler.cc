@@ -8,8 +8,9 @@
 namespace nezha::engine {
 
 using transport::WorkQueue;
-using wire::FrameHeader;
-using wire::FrameType;
+using wire::ConnectionName;
+using wire::LandedHeader;
+using wire::ReconcileHeader;
 
 void Reconciler::take(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
   repost(links, link);
@@ -30,10 +31,9 @@ void Reconciler::repost(PeerLinks& links, Link& link) {
 void Reconciler::ask(PeerLinks& links, Link& link) {
   Link* const over = links.usable();
   if (over == nullptr) return;  // ask_all asks when there is one again
-  FrameHeader header = name_of(link, FrameType::reconcile);
-  header.chunk = link.unresolved.epoch;
-  header.op_seq = link.is_up() && link.connection->epoch == link.unresolved.epoch ? 0 : 1;
-  over->connection->post_control(header, {});
+  const bool for_good = !link.is_up() || link.connection->epoch != link.unresolved.epoch;
+  const ReconcileHeader question{name_of(link, link.unresolved.epoch), for_good};
+  over->connection->post_control(question.to_frame(), {});
   over->connection->flush();
   if (link.unresolved.requests.empty()) return;
   link.unresolved.until = clock_.now() + kPatience;
@@ -55,44 +55,39 @@ void Reconciler::run(PeerLinks& links, Nanoseconds now) {
 
 // ---------------------------------------------------------------------------- asked and answered
 
-FrameHeader Reconciler::name_of(const Link& link, FrameType type) const {
-  FrameHeader header;
-  header.type = type;
-  header.stage = static_cast<uint16_t>(link.name_rail(options_.rank));
-  header.slot = static_cast<uint16_t>(link.connection->lane);
-  return header;
+ConnectionName Reconciler::name_of(const Link& link, uint32_t epoch) const {
+  return {static_cast<uint16_t>(link.name_rail(options_.rank)),
+          static_cast<uint16_t>(link.connection->lane), epoch};
 }
 
-Link* Reconciler::named(PeerLinks& links, const FrameHeader& header) const {
+Link* Reconciler::named(PeerLinks& links, const ConnectionName& name) const {
   for (Link& link : links.links()) {
-    if (link.name_rail(options_.rank) == header.stage && link.connection->lane == header.slot) {
+    if (link.name_rail(options_.rank) == name.rail && link.connection->lane == name.lane) {
       return &link;
     }
   }
   return nullptr;
 }
 
-Link* Reconciler::answer(PeerLinks& links, const FrameHeader& header) {
-  Link* const link = named(links, header);
+Link* Reconciler::answer(PeerLinks& links, const ReconcileHeader& header) {
+  Link* const link = named(links, header.connection);
   if (link == nullptr) return nullptr;
-  const uint32_t epoch = header.chunk;
+  const uint32_t epoch = header.connection.epoch;
   const bool present = epoch == link->connection->epoch;
   if (!present && epoch != link->past_epoch) return nullptr;
-  FrameHeader answer = name_of(*link, FrameType::landed);
-  answer.chunk = epoch;
-  answer.op_seq = present ? link->connection->landed_frames() : link->past_landed;
+  const uint32_t landed = present ? link->connection->landed_frames() : link->past_landed;
   if (transport::Connection* over = links.any_up()) {
-    over->post_control(answer, {});
+    over->post_control(LandedHeader{name_of(*link, epoch), landed}.to_frame(), {});
     over->flush();
   }
   return present ? link : nullptr;
 }
 
-void Reconciler::on_landed(PeerLinks& links, const FrameHeader& header) {
-  Link* const link = named(links, header);
+void Reconciler::on_landed(PeerLinks& links, const LandedHeader& header) {
+  Link* const link = named(links, header.connection);
   if (link == nullptr || link->unresolved.requests.empty()) return;
-  if (header.chunk != link->unresolved.epoch) return;
-  auto landed = static_cast<int32_t>(static_cast<uint32_t>(header.op_seq) - link->unresolved.first);
+  if (header.connection.epoch != link->unresolved.epoch) return;
+  auto landed = static_cast<int32_t>(header.frames - link->unresolved.first);
   for (; landed > 0 && !link->unresolved.requests.empty(); --landed) {
     ++reconciled_;
     transfers_.release(*link->unresolved.requests.pop_front());

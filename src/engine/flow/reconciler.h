@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "engine/endpoint/peer_links.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -25,10 +26,10 @@ class Reconciler {
   // There is a connection again over which the peer can be asked.
   void ask_all(PeerLinks& links);
   // The peer answered.
-  void on_landed(PeerLinks& links, const wire::FrameHeader& header);
+  void on_landed(PeerLinks& links, const wire::LandedHeader& header);
   // The peer asks what landed here. Returns the link that it asks about, if it means that link's
   // present connection; otherwise null.
-  Link* answer(PeerLinks& links, const wire::FrameHeader& header);
+  Link* answer(PeerLinks& links, const wire::ReconcileHeader& header);
   // Sends again what was not answered for in time. To be called with all peers when `due` has come.
   void run(PeerLinks& links, Nanoseconds now);
   Nanoseconds due() const { return due_; }
@@ -41,8 +42,9 @@ class Reconciler {
 
   void ask(PeerLinks& links, Link& link);
   void repost(PeerLinks& links, Link& link);
-  Link* named(PeerLinks& links, const wire::FrameHeader& header) const;
-  wire::FrameHeader name_of(const Link& link, wire::FrameType type) const;
+  // `epoch` is not looked at.
+  Link* named(PeerLinks& links, const wire::ConnectionName& name) const;
+  wire::ConnectionName name_of(const Link& link, uint32_t epoch) const;
 
   const EngineOptions& options_;
   const Clock& clock_;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/common/workspace.h"
-
 namespace nezha::engine {
 
 using transport::WorkQueue;
@@ -34,7 +32,7 @@ WorkRequest* Transfers::take() {
 void Transfers::give(WorkRequest& request) {
   if (request.copy != nullptr) pool_.give({request.copy, request.copy_class});
   request.copy = nullptr;
-  Workspace::release(pool_, static_cast<Workspace*>(request.shared));
+  if (request.shared != nullptr) request.shared->release();
   request.shared = nullptr;
   if (request.turn.number != 0) gate_->released(request.turn, clock_.now());
   request.turn = {};
@@ -47,7 +45,7 @@ void Transfers::give_all(WorkQueue& requests) {
 }
 
 void Transfers::release(WorkRequest& request) {
-  if (request.owner != nullptr) static_cast<Activity*>(request.owner)->released(request);
+  if (request.owner != nullptr) request.owner->released(request);
   give(request);
 }
 
@@ -82,22 +80,22 @@ uint64_t Transfers::repost(PeerLinks& links, WorkQueue& requests) {
   return count;
 }
 
-void Transfers::withdraw(const Activity& activity) {
+void Transfers::withdraw(const transport::WorkOwner& owner) {
   WorkQueue unsent;
-  if (gate_ != nullptr) gate_->withdraw(&activity, unsent);
+  if (gate_ != nullptr) gate_->withdraw(owner, unsent);
   for (const auto& links : peers_.all()) {
     if (links == nullptr) continue;
-    links->withdraw(&activity, unsent);
+    links->withdraw(owner, unsent);
     for (Link& link : links->links()) {
       for (int i = 0; i < link.connection->landings(); ++i) {
-        if (link.connection->landing(i).owner == &activity) link.connection->abandon_landing(i);
+        if (link.connection->landing(i).owner == &owner) link.connection->abandon_landing(i);
       }
     }
   }
   give_all(unsent);
 }
 
-bool Transfers::take_over(int peer, const Activity& owner, uint32_t chunk, uint32_t step,
+bool Transfers::take_over(int peer, const transport::WorkOwner& owner, uint32_t chunk, uint32_t step,
                           uint8_t generation) {
   for (Link& link : peers_.of(peer).links()) {
     for (int i = 0; i < link.connection->landings(); ++i) {
@@ -131,7 +129,7 @@ void Transfers::admit(Nanoseconds now) {
     queue(*first);
     const bool is_message = first->header.op.collective == Collective::send_recv;
     if (!is_message || first->owner == nullptr) continue;  // the transfer is the whole message
-    static_cast<Activity*>(first->owner)->admitted(*first);
+    first->owner->admitted(*first);
   }
 }
 

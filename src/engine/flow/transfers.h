@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/endpoint/message_gate.h"
 #include "engine/common/options.h"
@@ -46,11 +45,12 @@ class Transfers {
   // Releases transfers to a peer that is gone: their operations fail, or do not need them.
   void drop(transport::WorkQueue& requests);
   void drop_all(int peer);
-  // Takes back every request and landing of the activity; its requests are forgotten.
-  void withdraw(const Activity& activity);
+  // Takes back every request and landing of the owner; its requests are forgotten.
+  void withdraw(const transport::WorkOwner& owner);
   // Another copy of a transfer that is just landing has begun to arrive. The later one counts, because
   // its sender believes no other acknowledgement: true ends the landing, false says to drop the copy.
-  bool take_over(int peer, const Activity& owner, uint32_t chunk, uint32_t step, uint8_t generation);
+  bool take_over(int peer, const transport::WorkOwner& owner, uint32_t chunk, uint32_t step,
+                 uint8_t generation);
 
   // Sends what may leave; true: something still waits to leave.
   bool run(Nanoseconds now);

@@ -1,5 +1,6 @@
 #include "engine/group/failure_details.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -8,17 +9,11 @@
 namespace nezha::engine {
 namespace {
 
-constexpr size_t kRanksInFrame = 2;
-
 bool fits_a_frame(const std::vector<int>& ranks) {
   for (const int rank : ranks) {
     if (rank < 0 || rank >= std::numeric_limits<uint16_t>::max()) return false;
   }
-  return ranks.size() <= kRanksInFrame;
-}
-
-uint16_t rank_field(const std::vector<int>& ranks, size_t index) {
-  return index < ranks.size() ? static_cast<uint16_t>(ranks[index] + 1) : uint16_t{0};
+  return ranks.size() <= wire::FailureHeader().ranks.size();
 }
 
 std::optional<Collective> collective_called(std::string_view name) {
@@ -58,33 +53,30 @@ ErrorDetails details_of_message(const Group& group, bool is_send, const wire::Op
   return details;
 }
 
-void write_details(const Status& why, wire::FrameHeader& header) {
+void write_details(const Status& why, wire::FailureHeader& header) {
   if (why.details == nullptr) return;
   const ErrorDetails& known = *why.details;
-  if (fits_a_frame(known.ranks)) {
-    header.stage = rank_field(known.ranks, 0);
-    header.op.root = rank_field(known.ranks, 1);
-  }
+  if (fits_a_frame(known.ranks)) std::copy(known.ranks.begin(), known.ranks.end(), header.ranks.begin());
   const auto collective = collective_called(known.operation);
   if (!collective || known.number < 0) return;
-  header.op_seq = static_cast<uint64_t>(known.number) + 1;
-  header.op.collective = *collective;
-  header.op.count = static_cast<uint64_t>(known.bytes);
+  header.operation = {*collective, static_cast<uint64_t>(known.number),
+                      static_cast<uint64_t>(known.bytes)};
 }
 
-ErrorDetails read_details(const wire::FrameHeader& header, size_t members) {
+ErrorDetails read_details(const wire::FailureHeader& header, size_t members) {
   ErrorDetails details;
   details.communicator = header.comm;
-  for (const uint16_t field : {header.stage, header.op.root}) {
-    if (field == 0) break;
-    if (field > members) return details;
-    details.ranks.push_back(field - 1);
+  for (const int rank : header.ranks) {
+    if (rank < 0) break;
+    if (static_cast<size_t>(rank) >= members) return details;
+    details.ranks.push_back(rank);
   }
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (header.op_seq == 0 || header.op_seq > kMost || header.op.count > kMost) return details;
-  details.operation = name_of(header.op.collective);
-  details.number = static_cast<int64_t>(header.op_seq - 1);
-  details.bytes = static_cast<int64_t>(header.op.count);
+  const auto& operation = header.operation;
+  if (!operation || operation->number >= kMost || operation->bytes > kMost) return details;
+  details.operation = name_of(operation->collective);
+  details.number = static_cast<int64_t>(operation->number);
+  details.bytes = static_cast<int64_t>(operation->bytes);
   return details;
 }
 

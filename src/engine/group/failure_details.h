@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "engine/group/group.h"
-#include "wire/frame.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -22,9 +22,9 @@ ErrorDetails details_of(const Group& group, const std::optional<OpenCall>& call,
 ErrorDetails details_of_message(const Group& group, bool is_send, const wire::OpDescriptor& op,
                                 std::vector<int> ranks);
 
-// Writes what a failure frame carries (wire/frame.h): at most two ranks, none if there are more.
-void write_details(const Status& why, wire::FrameHeader& header);
+// Writes what a failure frame carries: at most two ranks, none if there are more.
+void write_details(const Status& why, wire::FailureHeader& header);
 // `members`: how many ranks the group has; reading ends at a rank that it does not have.
-ErrorDetails read_details(const wire::FrameHeader& header, size_t members);
+ErrorDetails read_details(const wire::FailureHeader& header, size_t members);
 
 }  // namespace nezha::engine

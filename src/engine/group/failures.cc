@@ -27,12 +27,10 @@ void Failures::fail_exhausted(Group& group, size_t bytes) {
                     "or chunk_bytes", options_.rank, bytes), true);
 }
 
-void Failures::heard(Group& group, int peer, const wire::FrameHeader& header, const std::string& text) {
-  const bool known = header.slot > 0 && header.slot <= static_cast<uint16_t>(Code::internal);
-  const Code code = known ? static_cast<Code>(header.slot) : Code::internal;
-  Status why(code, text.empty() ? "rank " + std::to_string(peer) + " failed"
-                                : cleaned(text, wire::kFailureBytesMax));
-  why.with_peer(static_cast<int>(header.chunk) - 1);
+void Failures::heard(Group& group, int peer, const wire::FailureHeader& header, const std::string& text) {
+  Status why(header.code, text.empty() ? "rank " + std::to_string(peer) + " failed"
+                                       : cleaned(text, wire::kFailureBytesMax));
+  why.with_peer(header.peer);
   why.with(read_details(header, group.members.size()));
   // Every rank tells the error again: the rank that told it may not know all ranks, and a rank that
   // hears of it may leave, which must not be what the others hear first.
@@ -71,15 +69,11 @@ void Failures::tell(const Group& group) {
 // The failure goes out on every connection: the goodbye that may follow does, too, and the peer may
 // not have all of them yet.
 void Failures::tell(uint64_t comm, const Status& why, PeerLinks& links) {
-  wire::FrameHeader header;
-  header.type = wire::FrameType::failure;
-  header.comm = comm;
-  header.slot = static_cast<uint16_t>(why.code());
-  header.chunk = static_cast<uint32_t>(why.peer + 1);
+  wire::FailureHeader header{.comm = comm, .code = why.code(), .peer = why.peer};
   write_details(why, header);
   for (const Link& link : links.links()) {
     if (!link.is_up()) continue;
-    link.connection->post_control(header, why.message());
+    link.connection->post_control(header.to_frame(), why.message());
     link.connection->flush();
   }
 }

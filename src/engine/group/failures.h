@@ -16,6 +16,7 @@
 #include "engine/endpoint/peer_table.h"
 #include "engine/group/agenda.h"
 #include "engine/group/group_table.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -29,7 +30,7 @@ class Failures {
   void fail(Group& group, const Status& why, bool tell);
   void fail_exhausted(Group& group, size_t bytes);
   // A failure frame about this group came from that peer.
-  void heard(Group& group, int peer, const wire::FrameHeader& header, const std::string& text);
+  void heard(Group& group, int peer, const wire::FailureHeader& header, const std::string& text);
 
   // Some operation has to be over by `deadline`.
   void expect_by(Nanoseconds deadline) { next_deadline_ = std::min(next_deadline_, deadline); }

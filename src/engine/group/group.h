@@ -18,7 +18,7 @@
 #include "schedule/aggregation.h"
 #include "schedule/hosts.h"
 #include "schedule/plan.h"
-#include "transport/work_request.h"
+#include "transport/connection.h"
 
 namespace nezha::engine {
 
@@ -47,12 +47,14 @@ struct Member {
 };
 
 // A frame that arrived before its operation or chunk was open here.
-struct EarlyFrame {
+struct EarlyFrame final : transport::EarlyArrival {
+  // The frame that lands there; null: none does.
+  static EarlyFrame* of(const transport::Landing& landing) {
+    return static_cast<EarlyFrame*>(landing.early);
+  }
   static constexpr int kLevels = 8;
   using Links = std::array<EarlyFrame*, kLevels>;
   Links next{};
-  wire::FrameHeader header;
-  int global_rank = 0;
   Buffer self;    // the memory of this record
   Buffer buffer;  // the payload
 };

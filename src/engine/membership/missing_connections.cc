@@ -4,6 +4,7 @@
 #include "engine/membership/losses.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -90,10 +91,7 @@ void MissingConnections::tell_rails(PeerLinks& links) const {
   transport::Connection* const over = links.any_up();
   if (over == nullptr || placed_.empty()) return;
   for (const auto& [rail, where] : placed_) {
-    wire::FrameHeader header;
-    header.type = wire::FrameType::rail;
-    header.stage = static_cast<uint16_t>(rail);
-    over->post_control(header, where);
+    over->post_control(wire::RailHeader{static_cast<uint16_t>(rail)}.to_frame(), where);
   }
   over->flush();
 }

@@ -27,7 +27,7 @@
 #include "engine/group/group_table.h"
 #include "engine/endpoint/peer_links.h"
 #include "engine/common/work.h"
-#include "wire/frame.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -65,7 +65,7 @@ class Shrinker {
   // Ends every call.
   void out_of_memory(const Status& why) noexcept;
 
-  void on_agree(int peer, const wire::FrameHeader& header, const std::string& set);
+  void on_agree(int peer, const wire::AgreeHeader& header, const std::string& set);
   // `exited`: the peer has ended; otherwise all that is known is that nothing comes from it.
   void lost(int peer, bool exited);
   void tell_again(PeerLinks& links);
@@ -81,11 +81,8 @@ class Shrinker {
   // Up to so many lineages, those without a group are kept for ranks that still ask.
   static constexpr size_t kEndedMax = 256;
 
-  // The wish of the frame's sender, in the frame's `stage`.
-  enum class Wish : uint16_t { none = 0, answer = 1, abort = 2 };
-  // Which set of a statement a frame holds, in its `slot`. The set of the dead is sent last; other
-  // sets are not sent when they are empty.
-  enum class Part : uint16_t { dead = 0, exited = 1, base = 2, row = 3, unheard = 4 };
+  using Wish = wire::AgreeHeader::Wish;
+  using Part = wire::AgreeHeader::Part;
 
   struct Lineage {
     Lineage(uint64_t lineage, std::vector<int> global_ranks, int self, bool majority)
@@ -118,7 +115,7 @@ class Shrinker {
   void tell_all(const Lineage& lineage, Wish wish) const;
   // The whole statement, once all of its parts are there; none: it lacks some, or is nonsense.
   static std::optional<Statement> take_part(Lineage& lineage, int member,
-                                            const wire::FrameHeader& header, const std::string& set);
+                                            const wire::AgreeHeader& header, const std::string& set);
   void note(Lineage& lineage);
   void revoke(Lineage& lineage);
   void look_after(Lineage& lineage, Nanoseconds now);

@@ -8,19 +8,17 @@
 
 namespace nezha::engine {
 
-using wire::FrameHeader;
-using wire::FrameType;
+using wire::AgreeHeader;
 
 void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
   if (connection == nullptr) return parts_.agenda.connect(links.peer());
   const Statement& said = lineage.agreement.own();
-  FrameHeader header;
-  header.type = FrameType::agree;
+  AgreeHeader header;
   header.comm = lineage.root;
-  header.stage = static_cast<uint16_t>(wish);
-  header.chunk = static_cast<uint32_t>(said.stage);
-  header.op_seq = wish == Wish::abort ? lineage.aborted : said.ballot.generation;
+  header.generation = wish == Wish::abort ? lineage.aborted : said.ballot.generation;
+  header.stage = static_cast<uint32_t>(said.stage);
+  header.wish = wish;
   const std::pair<Part, const MemberSet&> parts[] = {{Part::exited, said.exited},
                                                      {Part::base, said.base},
                                                      {Part::row, said.row},
@@ -28,8 +26,8 @@ void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
                                                      {Part::dead, said.ballot.dead}};
   for (const auto& [part, set] : parts) {
     if (part != Part::dead && set.is_empty()) continue;
-    header.slot = static_cast<uint16_t>(part);
-    connection->post_control(header, set.bytes());
+    header.part = part;
+    connection->post_control(header.to_frame(), set.bytes());
   }
   connection->flush();
 }
@@ -42,14 +40,14 @@ void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
   }
 }
 
-void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& set) {
+void Shrinker::on_agree(int peer, const AgreeHeader& header, const std::string& set) {
   Lineage* const lineage = adopt(header.comm);
   const int member = lineage == nullptr ? -1 : lineage->member_of(peer);
   if (member < 0) return;  // the peer asks again, in case this rank gets such a group
   const std::optional<Statement> said = take_part(*lineage, member, header, set);
   if (!said) return;
   Agreement& agreement = lineage->agreement;
-  if (header.stage == static_cast<uint16_t>(Wish::abort)) {
+  if (header.wish == Wish::abort) {
     note(*lineage);
     if (!agreement.heard_abort(*said, member)) return;
     return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %" PRIu64,
@@ -57,20 +55,20 @@ void Shrinker::on_agree(int peer, const FrameHeader& header, const std::string& 
   }
   if (!agreement.heard(*said, member)) return;
   note(*lineage);
-  if (header.stage != static_cast<uint16_t>(Wish::answer)) return;
+  if (header.wish != Wish::answer) return;
   PeerLinks& links = parts_.peers.of(peer);
-  if (header.op_seq <= lineage->aborted) return tell(*lineage, links, Wish::abort);
+  if (header.generation <= lineage->aborted) return tell(*lineage, links, Wish::abort);
   if (agreement.own().ballot.generation > 0) tell(*lineage, links, Wish::none);
 }
 
 // Parts that came on a connection that is lost now are still true: a member's statements only grow.
-std::optional<Statement> Shrinker::take_part(Lineage& lineage, int member, const FrameHeader& header,
+std::optional<Statement> Shrinker::take_part(Lineage& lineage, int member, const AgreeHeader& header,
                                              const std::string& set) {
   const int size = lineage.agreement.size();
   MemberSet part;
   if (!part.read(set, size)) return std::nullopt;
   Statement& said = lineage.parts.try_emplace(member, size).first->second;
-  switch (static_cast<Part>(header.slot)) {
+  switch (header.part) {
     case Part::exited: said.exited = std::move(part); return std::nullopt;
     case Part::base: said.base = std::move(part); return std::nullopt;
     case Part::row: said.row = std::move(part); return std::nullopt;
@@ -80,11 +78,11 @@ std::optional<Statement> Shrinker::take_part(Lineage& lineage, int member, const
   }
   Statement whole = std::move(said);
   lineage.parts.erase(member);
-  const bool has_stage = header.chunk >= static_cast<uint32_t>(Stage::wish) &&
-                         header.chunk <= static_cast<uint32_t>(Stage::vote);
+  const bool has_stage = header.stage >= static_cast<uint32_t>(Stage::wish) &&
+                         header.stage <= static_cast<uint32_t>(Stage::vote);
   if (!has_stage) return std::nullopt;
-  whole.stage = static_cast<Stage>(header.chunk);
-  whole.ballot = {header.op_seq, std::move(part)};
+  whole.stage = static_cast<Stage>(header.stage);
+  whole.ballot = {header.generation, std::move(part)};
   return whole;
 }
 

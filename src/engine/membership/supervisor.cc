@@ -182,11 +182,10 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
     link.sent_at_beat = sent;
     if (now - link.beat_at < every && !link.beat_now) continue;
     link.beat_now = false;
-    wire::FrameHeader header = parts_.diagnostics.progress_header(peer.turn++);
-    header.type = wire::FrameType::heartbeat;
-    header.flags = static_cast<uint8_t>((busy ? wire::kFlagBusy : 0) |
-                                        (link.health.is_deaf() ? wire::kFlagDeaf : 0));
-    connection.post_control(header, {});
+    wire::HeartbeatHeader header = parts_.diagnostics.progress_header(peer.turn++);
+    header.busy = busy;
+    header.deaf = link.health.is_deaf();
+    connection.post_control(header.to_frame(), {});
     connection.flush();
     ++counters_.beats;
     link.beat_at = now;

@@ -39,6 +39,7 @@
 #include "engine/endpoint/peer_links.h"
 #include "engine/flow/reconciler.h"
 #include "transport/transport.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -191,9 +192,9 @@ class Supervisor final : public transport::JoinEvents {
 
   void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
   void suspend(PeerLinks& links, Link& link);
-  void on_heartbeat(PeerLinks& links, Link& link, const wire::FrameHeader& header);
+  void on_heartbeat(PeerLinks& links, Link& link, const wire::HeartbeatHeader& header);
   void on_reconcile(PeerLinks& links, const transport::Connection& from,
-                    const wire::FrameHeader& header);
+                    const wire::ReconcileHeader& header);
   double spread() const;
   Nanoseconds next_look() const;
 

@@ -74,16 +74,18 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header,
   PeerLinks& links = parts_.peers.of(connection.peer);
   switch (header.type) {
     case FrameType::heartbeat:
-      if (Link* link = links.find(connection.rail, connection.lane)) on_heartbeat(links, *link, header);
+      if (Link* link = links.find(connection.rail, connection.lane)) {
+        on_heartbeat(links, *link, wire::HeartbeatHeader::from(header));
+      }
       break;
     case FrameType::reconcile:
-      on_reconcile(links, connection, header);
+      on_reconcile(links, connection, wire::ReconcileHeader::from(header));
       break;
     case FrameType::landed:
-      reconciler_.on_landed(links, header);
+      reconciler_.on_landed(links, wire::LandedHeader::from(header));
       break;
     case FrameType::rail:
-      parts_.missing.place_rail(links, header.stage, payload);
+      parts_.missing.place_rail(links, wire::RailHeader::from(header).rail, payload);
       watch(links, parts_.clock.now());
       break;
     default:
@@ -91,27 +93,28 @@ void Supervisor::on_control(Connection& connection, const FrameHeader& header,
   }
 }
 
-void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const FrameHeader& header) {
+void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const wire::HeartbeatHeader& header) {
   Peer& peer = state(links);
   const Nanoseconds now = parts_.clock.now();
-  if ((header.flags & wire::kFlagBusy) != 0) {
+  if (header.busy) {
     peer.asked_until = now + kBusyFor;
     watch(links, now + kTickBusy);
   }
   const Status differs = parts_.diagnostics.heard(links.peer(), header);
   if (!differs.is_ok()) parts_.failures.fail(*parts_.groups.find(header.comm), differs, true);
   if (stopped_) return;
-  apply(links, link, link.health.told((header.flags & wire::kFlagDeaf) != 0, now));
+  apply(links, link, link.health.told(header.deaf, now));
 }
 
 // The peer stopped using that connection. We stop, too: what we sent on it may be lost as well. (It
 // asks over the connection itself when that one is heard again.)
-void Supervisor::on_reconcile(PeerLinks& links, const Connection& from, const FrameHeader& header) {
+void Supervisor::on_reconcile(PeerLinks& links, const Connection& from,
+                              const wire::ReconcileHeader& header) {
   Link* const link = reconciler_.answer(links, header);
   if (link == nullptr) return;
   const bool over_itself = link->connection->rail == from.rail && link->connection->lane == from.lane;
   if (!link->is_up() || over_itself || stopped_) return;
-  if (header.op_seq == 1) {
+  if (header.for_good) {
     return link->connection->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
                                          link->connection->describe().c_str()));
   }

@@ -25,7 +25,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/types.h"
-#include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/group/group.h"
 #include "engine/messages/matcher.h"
@@ -35,7 +34,7 @@
 #include "engine/common/peer_records.h"
 #include "engine/common/work.h"
 #include "transport/connection.h"
-#include "wire/frame.h"
+#include "wire/message_header.h"
 
 namespace nezha::engine {
 
@@ -45,7 +44,7 @@ class PeerTable;
 class Transfers;
 struct EngineOptions;
 
-class Mailbox final : public Activity, public GroupWork {
+class Mailbox final : public transport::WorkOwner, public GroupWork {
  public:
   // The parts of the engine that a Mailbox uses.
   struct Parts {
@@ -82,7 +81,7 @@ class Mailbox final : public Activity, public GroupWork {
   Nanoseconds next_deadline() const override;
   void mark_awaited(RankSet& awaited) const override;
 
-  // Activity
+  // WorkOwner
   void released(transport::WorkRequest& request) override;
   void landed(const wire::FrameHeader& header, const transport::Landing& landing) override;
   void landing_lost(const transport::Landing& landing) override;
@@ -143,15 +142,15 @@ class Mailbox final : public Activity, public GroupWork {
   void acknowledge(int global);
 
   // Arriving frames.
-  transport::Landing place(int global, const wire::FrameHeader& header);
-  transport::Landing place_offer(int global, const wire::FrameHeader& header);
-  transport::Landing place_chunk(int global, const wire::FrameHeader& header);
-  transport::Landing landing_in(uint32_t index, const wire::FrameHeader& header, uint32_t chunk,
+  transport::Landing place(int global, const wire::MessageHeader& header);
+  transport::Landing place_offer(int global, const wire::MessageHeader& header);
+  transport::Landing place_chunk(int global, const wire::MessageHeader& header);
+  transport::Landing landing_in(uint32_t index, const wire::MessageHeader& header, uint32_t chunk,
                                 std::byte* destination);
-  bool is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const;
+  bool is_sound_offer(const Peer& peer, const wire::MessageHeader& header) const;
 
   // Messages that arrived.
-  uint32_t make_message(int global, const wire::FrameHeader& header);
+  uint32_t make_message(int global, const wire::MessageHeader& header);
   void forget_message(uint32_t index);
   void forget_offer(uint32_t index);
   // The bytes that are held for a message that no receive has taken.

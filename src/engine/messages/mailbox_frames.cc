@@ -10,7 +10,9 @@
 
 namespace nezha::engine {
 
+using transport::kRefused;
 using transport::Landing;
+using wire::MessageHeader;
 
 void Mailbox::released(transport::WorkRequest& request) {
   if (group_.failed.is_ok()) outbox_.released(request);  // `fail` ends what is left
@@ -30,7 +32,7 @@ void Mailbox::acknowledge(int global) {
 Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeader& header, int member) {
   if (!group_.members.empty() && member < 0) return kRefused;
   try {
-    const Landing landing = place(connection.peer, header);
+    const Landing landing = place(connection.peer, MessageHeader(header));
     if (landing.owner != nullptr && parts_.transfers.gates(Collective::send_recv)) {
       parts_.transfers.gate()->arriving(connection, &messages_[landing.step], parts_.clock.now());
     }
@@ -41,62 +43,61 @@ Landing Mailbox::place(transport::Connection& connection, const wire::FrameHeade
   }
 }
 
-Landing Mailbox::place(int global, const wire::FrameHeader& header) {
-  switch (header.stage) {
-    case Outbox::kOffer: return place_offer(global, header);
-    case Outbox::kAccept: return outbox_.place_accept(global, header);
-    case Outbox::kPayload: return place_chunk(global, header);
-    case Outbox::kDrained: return outbox_.place_drained(global, header);
+Landing Mailbox::place(int global, const MessageHeader& header) {
+  switch (header.stage()) {
+    case MessageHeader::Stage::offer: return place_offer(global, header);
+    case MessageHeader::Stage::accept: return outbox_.place_accept(global, header);
+    case MessageHeader::Stage::payload: return place_chunk(global, header);
+    case MessageHeader::Stage::drained: return outbox_.place_drained(global, header);
     default: return kRefused;
   }
 }
 
-Landing Mailbox::landing_in(uint32_t index, const wire::FrameHeader& header, uint32_t chunk,
+Landing Mailbox::landing_in(uint32_t index, const MessageHeader& header, uint32_t chunk,
                             std::byte* destination) {
   Landing landing;
   landing.destination = destination;
-  landing.owner = static_cast<Activity*>(this);
-  landing.kind = kActivityLanding;
+  landing.owner = this;
   landing.chunk = chunk;
-  landing.generation = wire::generation_of(header.flags);
+  landing.generation = header.generation();
   landing.step = index;
   return landing;
 }
 
 // Whether an offer keeps to the limits of outbox.h, as those of an honest sender do.
-bool Mailbox::is_sound_offer(const Peer& peer, const wire::FrameHeader& header) const {
+bool Mailbox::is_sound_offer(const Peer& peer, const MessageHeader& header) const {
   const uint64_t waiting_max = parts_.options.serves ? Outbox::kWaitingAtNodeMax : Outbox::kWaitingMax;
-  if (header.op_seq - peer.next_offer >= waiting_max) return false;
+  if (header.number() - peer.next_offer >= waiting_max) return false;
   if (peer.messages.size() - peer.receiving >= waiting_max) return false;
-  if (header.slot == Outbox::kAnnounced) {
-    return header.length == 0 && header.chunk >= Outbox::kChunkBytesMin &&
-           header.chunk <= wire::kPayloadBytesMax;
+  if (header.is_announced()) {
+    return header.length() == 0 && header.chunk_bytes() >= Outbox::kChunkBytesMin &&
+           header.chunk_bytes() <= wire::kPayloadBytesMax;
   }
-  return header.slot == Outbox::kInline && header.chunk == 0 && header.op.count <= header.length &&
-         bytes_of(header.op) == header.length &&
-         peer.eager_held + Outbox::kRecordCost + header.length <= Outbox::kEagerBytesMax;
+  return header.is_whole() && header.op().count <= header.length() &&
+         bytes_of(header.op()) == header.length() &&
+         peer.eager_held + Outbox::kRecordCost + header.length() <= Outbox::kEagerBytesMax;
 }
 
-Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
+Landing Mailbox::place_offer(int global, const MessageHeader& header) {
   Peer& peer = peer_of(global);
-  if (header.op_seq < peer.next_offer) return duplicate(group_);
-  if (const auto found = peer.messages.find(header.op_seq); found != peer.messages.end()) {
+  if (header.number() < peer.next_offer) return duplicate(group_);
+  if (const auto found = peer.messages.find(header.number()); found != peer.messages.end()) {
     const uint32_t index = found->second;
     if (messages_[index].state != MessageState::landing) return duplicate(group_);
-    if (!parts_.transfers.take_over(global, *this, 0, index, wire::generation_of(header.flags))) {
+    if (!parts_.transfers.take_over(global, *this, 0, index, header.generation())) {
       return duplicate(group_);
     }
     forget_offer(index);
   }
   if (!is_sound_offer(peer, header)) return kRefused;
-  if (!parts_.parked.take(group_, global, held_for(header.length))) return kRefused;
+  if (!parts_.parked.take(group_, global, held_for(header.length()))) return kRefused;
   const uint32_t index = make_message(global, header);
   Message& message = messages_[index];
   if (message.is_inline) {
-    peer.eager_held += Outbox::kRecordCost + header.length;
-    if (header.length > 0) message.payload = parts_.pool.take(header.length);
-    if (header.length > 0 && message.payload.data == nullptr) {
-      parts_.failures.fail_exhausted(group_, header.length);
+    peer.eager_held += Outbox::kRecordCost + header.length();
+    if (header.length() > 0) message.payload = parts_.pool.take(header.length());
+    if (header.length() > 0 && message.payload.data == nullptr) {
+      parts_.failures.fail_exhausted(group_, header.length());
       return {};
     }
     return landing_in(index, header, 0, message.payload.data);
@@ -105,32 +106,31 @@ Landing Mailbox::place_offer(int global, const wire::FrameHeader& header) {
   return {};
 }
 
-Landing Mailbox::place_chunk(int global, const wire::FrameHeader& header) {
+Landing Mailbox::place_chunk(int global, const MessageHeader& header) {
   Peer& peer = peer_of(global);
-  const auto found = peer.messages.find(header.op_seq);
+  const auto found = peer.messages.find(header.number());
   if (found == peer.messages.end()) {
     // The message is complete already; or there is none with that number.
-    return header.op_seq < peer.next_offer ? duplicate(group_) : kRefused;
+    return header.number() < peer.next_offer ? duplicate(group_) : kRefused;
   }
   const uint32_t index = found->second;
   Message& message = messages_[index];
-  if (message.state != MessageState::receiving || !(header.op == message.op) || header.slot != 0 ||
-      header.chunk >= message.chunks.size()) {
+  if (message.state != MessageState::receiving || !(header.op() == message.op) ||
+      !header.is_chunk() || header.chunk() >= message.chunks.size()) {
     return kRefused;
   }
-  const uint64_t offset = uint64_t{header.chunk} * message.chunk_bytes;
-  if (header.length != std::min<uint64_t>(message.chunk_bytes, bytes_of(message.op) - offset)) {
+  const uint64_t offset = uint64_t{header.chunk()} * message.chunk_bytes;
+  if (header.length() != std::min<uint64_t>(message.chunk_bytes, bytes_of(message.op) - offset)) {
     return kRefused;
   }
-  ChunkState& chunk = message.chunks[header.chunk];
+  ChunkState& chunk = message.chunks[header.chunk()];
   if (chunk == ChunkState::landed) return duplicate(group_);
   if (chunk == ChunkState::landing &&
-      !parts_.transfers.take_over(global, *this, header.chunk, index,
-                                  wire::generation_of(header.flags))) {
+      !parts_.transfers.take_over(global, *this, header.chunk(), index, header.generation())) {
     return duplicate(group_);
   }
   chunk = ChunkState::landing;
-  return landing_in(index, header, header.chunk, message.receive.data + offset);
+  return landing_in(index, header, header.chunk(), message.receive.data + offset);
 }
 
 void Mailbox::landed(const wire::FrameHeader&, const Landing& landing) {

@@ -13,6 +13,8 @@
 
 namespace nezha::engine {
 
+using wire::MessageHeader;
+
 void Mailbox::sort_in(int global) {
   Peer& peer = peer_of(global);
   try {
@@ -22,7 +24,7 @@ void Mailbox::sort_in(int global) {
       const uint32_t index = found->second;
       if (messages_[index].state == MessageState::landing) return;
       ++peer.next_offer;
-      const uint32_t tag = messages_[index].op.plan;
+      const uint32_t tag = wire::tag_of(messages_[index].op);
       if (const auto receive = matcher_.take_receive(global, tag)) {
         join(index, *receive);
       } else {
@@ -69,7 +71,7 @@ void Mailbox::take_inline(uint32_t index) {
   finish_receive(index);
   if (peer.eager_consumed - peer.eager_told <= Outbox::kEagerBytesMax / 2) return;
   peer.eager_told = peer.eager_consumed;
-  outbox_.post_control(source, Outbox::kDrained, peer.eager_consumed, op, 0);
+  outbox_.post_control(source, MessageHeader::drained(group_.comm, peer.eager_consumed, op));
 }
 
 void Mailbox::accept(uint32_t index) {
@@ -82,7 +84,7 @@ void Mailbox::accept(uint32_t index) {
     return parts_.failures.fail_exhausted(group_, chunks);
   }
   message.chunks_left = static_cast<uint32_t>(chunks);
-  outbox_.post_control(message.source, Outbox::kAccept, message.number, message.op, 0);
+  outbox_.post_control(message.source, MessageHeader::accept(group_.comm, message.number, message.op));
   if (chunks == 0) finish_receive(index);
 }
 
@@ -90,7 +92,7 @@ void Mailbox::finish_receive(uint32_t index) {
   Message& message = messages_[index];
   Work* const work = message.receive.work;
   work->source = member_of(message.source);
-  work->tag = message.op.plan;
+  work->tag = wire::tag_of(message.op);
   --peer_of(message.source).receiving;
   --pending_;
   forget_message(index);
@@ -99,7 +101,7 @@ void Mailbox::finish_receive(uint32_t index) {
 
 // -------------------------------------------------------------------------------- messages
 
-uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
+uint32_t Mailbox::make_message(int global, const MessageHeader& header) {
   if (free_messages_.empty()) {
     // There is room for the indices of all messages, so that giving one back never needs memory.
     free_messages_.reserve(messages_.size() + 1);
@@ -107,16 +109,16 @@ uint32_t Mailbox::make_message(int global, const wire::FrameHeader& header) {
     free_messages_.push_back(static_cast<uint32_t>(messages_.size() - 1));
   }
   const uint32_t index = free_messages_.back();
-  peer_of(global).messages.emplace(header.op_seq, index);
+  peer_of(global).messages.emplace(header.number(), index);
   free_messages_.pop_back();
   Message& message = messages_[index];
-  message.is_inline = header.slot == Outbox::kInline;
+  message.is_inline = header.is_whole();
   message.state = message.is_inline ? MessageState::landing : MessageState::waiting;
   message.source = global;
-  message.number = header.op_seq;
-  message.op = header.op;
-  message.length = header.length;
-  message.chunk_bytes = header.chunk;
+  message.number = header.number();
+  message.op = header.op();
+  message.length = header.length();
+  message.chunk_bytes = header.chunk_bytes();
   return index;
 }
 

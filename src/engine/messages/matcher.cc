@@ -31,7 +31,7 @@ void Matcher::take_message(Waiting found) {
 }
 
 void Matcher::add_receive(const Receive& receive) {
-  receives_.emplace(Key{receive.op.plan, receive.source, next_order_}, receive);
+  receives_.emplace(Key{wire::tag_of(receive.op), receive.source, next_order_}, receive);
   ++next_order_;
 }
 

@@ -26,7 +26,7 @@ namespace nezha::engine {
 struct Receive {
   int source = kAnySource;  // global rank
   std::byte* data = nullptr;
-  wire::OpDescriptor op;    // `plan` is the tag
+  wire::OpDescriptor op;
   Nanoseconds deadline = kNever;
   Work* work = nullptr;
   bool stands = false;      // MessageRequest::stands

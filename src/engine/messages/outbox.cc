@@ -13,7 +13,9 @@
 
 namespace nezha::engine {
 
+using transport::kRefused;
 using transport::Landing;
+using wire::MessageHeader;
 
 namespace {
 
@@ -35,7 +37,8 @@ Landing duplicate(Group& group) {
   return {};
 }
 
-Outbox::Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory)
+Outbox::Outbox(const Parts& parts, Group& group, transport::WorkOwner& owner,
+               std::pmr::memory_resource* memory)
     : parts_(parts), group_(group), owner_(owner), memory_(memory),
       peers_(static_cast<size_t>(parts.options.world_size), memory),
       short_division_(parts.transfers.divider().open()) {
@@ -67,7 +70,8 @@ Status Outbox::start(const MessageRequest& request, Work& work) {
   ++peer.next_number;
   ++pending_;
   ++peer.unaccepted;
-  post_control(started.peer, kOffer, number, started.op, started.chunk_bytes);
+  post_control(started.peer,
+               MessageHeader::announce(group_.comm, number, started.op, started.chunk_bytes));
   return Status::ok();
 }
 
@@ -88,14 +92,8 @@ Status Outbox::send_inline(const Send& send) {
   }
   Peer& peer = peer_of(send.peer);
   copy_bytes(copy.data, send.data, send.bytes);
-  wire::FrameHeader& header = request->header;
-  header = wire::FrameHeader();
-  header.comm = group_.comm;
-  header.op_seq = peer.next_number++;
-  header.stage = kOffer;
-  header.slot = kInline;
-  header.length = static_cast<uint32_t>(send.bytes);
-  header.op = send.op;
+  request->header = MessageHeader::offer(group_.comm, peer.next_number++, send.op,
+                                         static_cast<uint32_t>(send.bytes));
   request->data = copy.data;
   request->copy = copy.data;
   request->copy_class = copy.size_class;
@@ -109,17 +107,10 @@ Status Outbox::send_inline(const Send& send) {
   return Status::ok();
 }
 
-void Outbox::post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
-                           uint32_t chunk_bytes) {
+void Outbox::post_control(int global, const wire::FrameHeader& header) {
   transport::WorkRequest* request = parts_.transfers.take();
   if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
-  request->header = wire::FrameHeader();
-  request->header.comm = group_.comm;
-  request->header.op_seq = number;
-  request->header.stage = stage;
-  request->header.slot = stage == kOffer ? kAnnounced : 0;
-  request->header.chunk = chunk_bytes;
-  request->header.op = op;
+  request->header = header;
   request->data = nullptr;
   request->copy = nullptr;
   request->owner = nullptr;
@@ -136,15 +127,10 @@ void Outbox::post_chunks(Send& send, uint64_t number) {
     transport::WorkRequest* request = parts_.transfers.take();
     if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
     const uint64_t offset = uint64_t{send.next_chunk} * send.chunk_bytes;
-    wire::FrameHeader& header = request->header;
-    header = wire::FrameHeader();
-    header.flags = wire::kFlagAckNow;  // the sender's caller waits for its memory
-    header.comm = group_.comm;
-    header.op_seq = number;
-    header.stage = kPayload;
-    header.chunk = send.next_chunk++;
-    header.length = static_cast<uint32_t>(std::min<uint64_t>(send.chunk_bytes, send.bytes - offset));
-    header.op = send.op;
+    const uint64_t length = std::min<uint64_t>(send.chunk_bytes, send.bytes - offset);
+    request->header = MessageHeader::payload(group_.comm, number, send.op, send.next_chunk++,
+                                             static_cast<uint32_t>(length));
+    request->header.flags = wire::kFlagAckNow;  // the sender's caller waits for its memory
     request->data = send.data + offset;
     request->copy = nullptr;
     request->owner = &owner_;
@@ -160,7 +146,7 @@ void Outbox::post_chunks(Send& send, uint64_t number) {
 }
 
 void Outbox::admitted(const transport::WorkRequest& first) {
-  const uint64_t number = first.header.op_seq;
+  const uint64_t number = MessageHeader(first.header).number();
   Send& send = peer_of(first.peer).sends.at(number);
   send.turn = first.turn;
   post_chunks(send, number);
@@ -168,7 +154,7 @@ void Outbox::admitted(const transport::WorkRequest& first) {
 
 void Outbox::released(const transport::WorkRequest& request) {
   Peer& peer = peer_of(request.peer);
-  const uint64_t number = request.header.op_seq;
+  const uint64_t number = MessageHeader(request.header).number();
   Send& send = peer.sends.at(number);
   --send.unreleased;
   post_chunks(send, number);
@@ -189,13 +175,13 @@ void Outbox::finish(Peer& peer, uint64_t number) {
 
 // --------------------------------------------------------------------------------- answers
 
-Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
+Landing Outbox::place_accept(int global, const MessageHeader& header) {
   Peer& peer = peer_of(global);
-  if (header.length != 0 || header.op_seq >= peer.next_number) return kRefused;
-  const auto found = peer.sends.find(header.op_seq);
+  if (header.length() != 0 || header.number() >= peer.next_number) return kRefused;
+  const auto found = peer.sends.find(header.number());
   if (found == peer.sends.end()) return duplicate(group_);
   Send& send = found->second;
-  if (!(header.op == send.op)) return kRefused;
+  if (!(header.op() == send.op)) return kRefused;
   if (send.accepted) return duplicate(group_);
   send.accepted = true;
   --peer.unaccepted;
@@ -204,18 +190,18 @@ Landing Outbox::place_accept(int global, const wire::FrameHeader& header) {
     begin(*send.division, send.bytes);
   }
   if (send.chunks == 0) {
-    finish(peer, header.op_seq);
+    finish(peer, header.number());
   } else {
-    post_chunks(send, header.op_seq);
+    post_chunks(send, header.number());
   }
   return {};
 }
 
-Landing Outbox::place_drained(int global, const wire::FrameHeader& header) {
+Landing Outbox::place_drained(int global, const MessageHeader& header) {
   Peer& peer = peer_of(global);
-  if (header.length != 0 || header.op_seq > peer.eager_sent) return kRefused;
+  if (header.length() != 0 || header.drained() > peer.eager_sent) return kRefused;
   // The value is cumulative: an older one, overtaken on another rail, says nothing.
-  peer.eager_drained = std::max(peer.eager_drained, header.op_seq);
+  peer.eager_drained = std::max(peer.eager_drained, header.drained());
   return {};
 }
 

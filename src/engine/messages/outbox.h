@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/endpoint/rail_divider.h"
 #include "engine/common/flight_log.h"
@@ -42,9 +41,6 @@ class Outbox {
   static constexpr uint64_t kWaitingAtNodeMax = 8;
   static constexpr uint32_t kChunkBytesMin = 4096;
 
-  enum Stage : uint16_t { kOffer = 0, kAccept = 1, kPayload = 2, kDrained = 3 };
-  enum Slot : uint16_t { kInline = 0, kAnnounced = 1 };  // of an offer
-
   // The parts of the engine that an Outbox uses.
   struct Parts {
     const EngineOptions& options;
@@ -73,15 +69,15 @@ class Outbox {
   };
 
   // `owner` hears of releases, and passes them on to released().
-  Outbox(const Parts& parts, Group& group, Activity& owner, std::pmr::memory_resource* memory);
+  Outbox(const Parts& parts, Group& group, transport::WorkOwner& owner,
+         std::pmr::memory_resource* memory);
 
   // An error means that nothing started and `work` is untouched.
   Status start(const MessageRequest& request, Work& work);
   // Sends a frame without payload about messages between the two ranks.
-  void post_control(int global, Stage stage, uint64_t number, const wire::OpDescriptor& op,
-                    uint32_t chunk_bytes);
-  transport::Landing place_accept(int global, const wire::FrameHeader& header);
-  transport::Landing place_drained(int global, const wire::FrameHeader& header);
+  void post_control(int global, const wire::FrameHeader& header);
+  transport::Landing place_accept(int global, const wire::MessageHeader& header);
+  transport::Landing place_drained(int global, const wire::MessageHeader& header);
   void released(const transport::WorkRequest& request);
   void admitted(const transport::WorkRequest& first);
   // The group failed, and the requests are withdrawn.
@@ -118,7 +114,7 @@ class Outbox {
 
   const Parts parts_;
   Group& group_;
-  Activity& owner_;
+  transport::WorkOwner& owner_;
   std::pmr::memory_resource* const memory_;
   PeerRecords<Peer> peers_;
   uint64_t pending_ = 0;     // sends whose Work is not complete

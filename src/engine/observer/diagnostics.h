@@ -14,6 +14,7 @@
 #include "engine/common/flight_log.h"
 #include "engine/group/group_table.h"
 #include "engine/group/progress_table.h"
+#include "wire/control_headers.h"
 
 namespace nezha::engine {
 
@@ -34,11 +35,10 @@ class Diagnostics {
 
   // The `slot` of a heartbeat says which operation it describes: none, the oldest open operation of
   // a communicator, or, when none is open, the last one.
-  enum ProgressKind : uint16_t { kProgressNone = 0, kProgressOpen = 1, kProgressDone = 2 };
-  wire::FrameHeader progress_header(uint32_t turn) const;
+  wire::HeartbeatHeader progress_header(uint32_t turn) const;
   // Takes in a heartbeat of that peer. An error: the peer's operation differs from this rank's, and
   // their communicator fails with it.
-  Status heard(int peer, const wire::FrameHeader& header);
+  Status heard(int peer, const wire::HeartbeatHeader& header);
 
   // Sets the ranks (global) for which an operation has waited for a while, or a message waits.
   void mark_awaited(RankSet& awaited) const;

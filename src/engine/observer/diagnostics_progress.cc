@@ -9,6 +9,9 @@
 #include "engine/operation/mismatch.h"
 
 namespace nezha::engine {
+
+using wire::HeartbeatHeader;
+
 namespace {
 
 double seconds(Nanoseconds duration) { return static_cast<double>(duration) / 1e9; }
@@ -22,15 +25,15 @@ void write_operation(JsonWriter& json, uint64_t comm, uint64_t op_seq, const wir
 }  // namespace
 
 // Successive heartbeats describe the communicators that have open operations in turn.
-wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
-  wire::FrameHeader header;
+HeartbeatHeader Diagnostics::progress_header(uint32_t turn) const {
+  HeartbeatHeader header;
   std::vector<const Group*> open;
   for (const auto& group : groups_) {
     if (!group->collectives->is_idle() && group->failed.is_ok()) open.push_back(group.get());
   }
   if (open.empty()) {
     const Progress& last = progress_.last();
-    header.slot = last.at > 0 ? kProgressDone : kProgressNone;
+    if (last.at > 0) header.progress = HeartbeatHeader::Progress::done;
     header.comm = last.comm;
     header.op_seq = last.op_seq;
     header.op = last.op;
@@ -38,26 +41,24 @@ wire::FrameHeader Diagnostics::progress_header(uint32_t turn) const {
   }
   const Group& group = *open[turn % open.size()];
   const Execution& oldest = *Collectives::of(group).active.front();
-  header.slot = kProgressOpen;
+  header.progress = HeartbeatHeader::Progress::open;
   header.comm = group.comm;
   header.op_seq = oldest.op_seq();
   header.op = oldest.descriptor();
   const std::vector<int> awaited = oldest.awaited_members();
   if (!awaited.empty()) {
-    header.stage = static_cast<uint16_t>(
-        group.members[static_cast<size_t>(awaited.front())].global_rank + 1);
+    header.waits_for = group.members[static_cast<size_t>(awaited.front())].global_rank;
   }
   return header;
 }
 
-Status Diagnostics::heard(int peer, const wire::FrameHeader& header) {
-  const int named = static_cast<int>(header.stage) - 1;
-  const int waits_for = progress_.is_rank(named) ? named : -1;
-  const bool is_open = header.slot == kProgressOpen;
+Status Diagnostics::heard(int peer, const HeartbeatHeader& header) {
+  const int waits_for = progress_.is_rank(header.waits_for) ? header.waits_for : -1;
+  const bool is_open = header.progress == HeartbeatHeader::Progress::open;
   progress_.heard(peer, {clock_.now(), is_open, header.comm, header.op_seq, header.op, waits_for,
-                         header.slot != kProgressNone});
+                         header.progress != HeartbeatHeader::Progress::none});
   Group* const group = groups_.find(header.comm);
-  const bool says = is_open || header.slot == kProgressDone;
+  const bool says = is_open || header.progress == HeartbeatHeader::Progress::done;
   if (!says || group == nullptr || !group->failed.is_ok()) return Status::ok();
   const int rank = group->rank_of_global[static_cast<size_t>(peer)];
   if (rank < 0 || header.op.collective == Collective::send_recv) return Status::ok();

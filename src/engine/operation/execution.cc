@@ -303,7 +303,7 @@ void Execution::post(Cursor& at, const Step& step) {
   if (!copy && !step.from_input && step.in_workspace) request->shared = at.workspace->share();
   // Long scaled copies are waited for, too: their bytes on a rail are accounted to this operation.
   const bool awaited = !copy || (scaled && !is_short);
-  request->owner = awaited ? static_cast<Activity*>(this) : nullptr;
+  request->owner = awaited ? this : nullptr;
   if (awaited) ++unreleased_;
   // Somebody waits for the answer: the caller for its memory, or this rank, which receives nothing.
   if (awaited || !receives_) header.flags |= wire::kFlagAckNow;
@@ -322,8 +322,7 @@ void Execution::advance(Cursor& at) {
   }
   if (at.waiting > 0 || !at.open) return;
   at.open = false;
-  Workspace::release(parts_.pool, at.workspace);
-  at.workspace = nullptr;
+  at.release_workspace();
   while (low_chunk_ < next_chunk_ && !cursor(low_chunk_).open) ++low_chunk_;
   // The last chunk may have waited for the others with its closing rounds.
   const bool may_close = low_chunk_ < next_chunk_ && low_chunk_ + 1 == operands_.map().chunk_count();
@@ -376,8 +375,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
     return landing;
   }
   note_header(member, header);
-  landing.owner = static_cast<Activity*>(this);
-  landing.kind = kActivityLanding;
+  landing.owner = this;
   landing.chunk = header.chunk;
   landing.step = static_cast<uint32_t>(index);
   landing.generation = wire::generation_of(header.flags);
@@ -434,8 +432,7 @@ void Execution::withdraw() {
   phases_.reset();
   unreleased_ = 0;
   for (Cursor& at : cursors_) {
-    Workspace::release(parts_.pool, at.workspace);
-    at.workspace = nullptr;
+    at.release_workspace();
     for (StepSlot& slot : at.steps) {
       parts_.pool.give(slot.scratch);
       slot.begin_again();

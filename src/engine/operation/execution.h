@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/common/activity.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/endpoint/rail_divider.h"
 #include "engine/group/group_work.h"
@@ -40,7 +39,7 @@ struct EarlyFrame;
 struct EngineOptions;
 struct Group;
 
-class Execution final : public Activity {
+class Execution final : public transport::WorkOwner {
  public:
   // The parts of the engine that an Execution uses.
   struct Parts {

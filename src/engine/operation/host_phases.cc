@@ -27,7 +27,7 @@ HostPhases::HostPhases(const Group& group, const HostAreas& areas, const schedul
 }
 
 HostPhases::~HostPhases() {
-  for (const Kept& kept : kept_) operands_.release(kept.workspace);
+  for (const Kept& kept : kept_) kept.workspace->release();
 }
 
 memory::Run HostPhases::at(uint32_t chunk) const {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "engine/common/buffer_pool.h"
@@ -39,6 +40,9 @@ struct Cursor {
   std::array<schedule::Range, 3> ranges;  // by schedule::Side
   const schedule::Range& range(schedule::Side side) const { return ranges[static_cast<size_t>(side)]; }
   Workspace* workspace = nullptr;  // made when something is first written there
+  void release_workspace() {
+    if (Workspace* const ended = std::exchange(workspace, nullptr)) ended->release();
+  }
   std::vector<StepSlot> steps;
 };
 
@@ -84,7 +88,6 @@ class Operands {
   }
   // Makes the workspace of a chunk; null when there is no memory.
   Workspace* make_workspace(uint32_t chunk);
-  void release(Workspace* workspace) { Workspace::release(pool_, workspace); }
 
  private:
   void set_blocks(const OpRequest& request);

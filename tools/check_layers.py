@@ -71,8 +71,9 @@ MODULES: Dict[str, Set[str]] = {
         "transport/tcp/tcp_opener.h", "transport/transport.h", "wire/handshake.h", "wire/key_file.h",
         "wire/little_endian.h"},
     "fabric": {
-        "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h", "base/ip_prefix.h",
-        "base/json.h", "base/module.h", "base/status.h", "control/policy.h", "control/rail_selector.h",
+        "base/check.h", "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h",
+        "base/ip_prefix.h", "base/json.h", "base/module.h", "base/status.h", "base/transitions.h",
+        "control/policy.h", "control/rail_selector.h",
         "progress/loop.h",
         "transport/connect/connector.h", "transport/connect/mesh_builder.h",
         "transport/connect/rail_test.h", "transport/connect/same_network.h", "transport/rail_kind.h",

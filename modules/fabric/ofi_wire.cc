@@ -51,7 +51,6 @@ Status OfiWire::start(WireEvents& events) {
     // nor sleep any more.
     NEZHA_RETURN_IF_ERROR(loop_.add(port_->wait_fd(), EPOLLIN | EPOLLET, this));
   }
-  started_ = true;
   loop_.add_polled(this);
   return Status::ok();
 }
@@ -155,7 +154,7 @@ size_t OfiWire::announce(const WorkRequest& frame) {
   std::memcpy(out + wire::kHeaderBytes, frame.trailer_bytes.data(), body - wire::kHeaderBytes);
   if (!send_message(OfiMessageKind::announce, body)) return 0;
   ++sent_;
-  outgoing->state = Outgoing::State::announced;
+  outgoing->enter(Outgoing::State::announced);
   outgoing->number = begun_++;
   outgoing->length = length;
   outgoing->data = frame.data;
@@ -233,7 +232,7 @@ bool OfiWire::start_write(Outgoing& outgoing) {
     fail("write", answer);
     return false;
   }
-  outgoing.state = Outgoing::State::writing;
+  outgoing.enter(Outgoing::State::writing);
   drain_.began(outgoing.number, outgoing.length, loop_.clock().now());
   ++writes_begun_;
   return true;
@@ -246,7 +245,7 @@ void OfiWire::free_landed() {
         static_cast<int32_t>(delivered_ - each.number) <= 0) {
       continue;
     }
-    each.state = Outgoing::State::free;
+    each.enter(Outgoing::State::free);
     outgoing_bytes_ -= each.length;
   }
 }
@@ -293,7 +292,7 @@ Status OfiWire::abandon(Arrival& arrival) {
 
 void OfiWire::fence() {
   if (is_fenced()) return;
-  if (started_ && port_->wait_fd() >= 0) loop_.remove(port_->wait_fd(), this);
+  if (port_->wait_fd() >= 0) loop_.remove(port_->wait_fd(), this);
   // Registrations are released after the port, which uses them, is closed, and before the rail, to
   // which they belong, is destroyed.
   const std::unique_ptr<FabricPort> port = std::move(port_);

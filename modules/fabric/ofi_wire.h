@@ -23,6 +23,8 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
+#include "base/transitions.h"
 #include "progress/loop.h"
 #include "fabric/drain_clock.h"
 #include "fabric/fabric_port.h"
@@ -104,6 +106,17 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   // An announced payload, until it has landed.
   struct Outgoing {
     enum class State : uint8_t { free, announced, granted, writing, written };
+    static constexpr Transitions<State> kStates = {
+        {State::free, {State::announced}},
+        {State::announced, {State::granted, State::written}},  // written: the peer does not want it
+        {State::granted, {State::writing}},
+        {State::writing, {State::written}},
+        {State::written, {State::free}},
+    };
+    void enter(State next) {
+      NEZHA_CHECK(kStates.allow(state, next));
+      state = next;
+    }
     State state = State::free;
     uint32_t number = 0;        // of the frame
     uint32_t length = 0;
@@ -115,9 +128,32 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   };
   // A payload that the peer writes, or will write when it has the grant.
   struct Incoming {
-    Arrival* arrival = nullptr;  // null: none
+    enum class State : uint8_t { free, waiting, granted };  // waiting: for the grant to leave
+    static constexpr Transitions<State> kStates = {
+        {State::free, {State::waiting}},
+        {State::waiting, {State::granted}},
+        {State::granted, {State::free}},
+    };
+    void enter(State next) {
+      NEZHA_CHECK(kStates.allow(state, next));
+      state = next;
+    }
+    State state = State::free;
+    Arrival* arrival = nullptr;  // null: free
     fid_mr* region = nullptr;
-    bool is_granted = false;     // the grant has left
+  };
+  // What is known of the completions that were not taken.
+  enum class Queue : uint8_t {
+    unknown,  // there may be some of which no descriptor tells
+    emptied,  // the last look left none, and others may follow at once
+    quiet,    // the last look found none
+    armed,    // the descriptor's readiness was cleared, and nothing has come since
+  };
+  static constexpr Transitions<Queue> kQueues = {
+      {Queue::unknown, {Queue::unknown, Queue::emptied, Queue::quiet, Queue::armed}},
+      {Queue::emptied, {Queue::unknown, Queue::armed}},
+      {Queue::quiet, {Queue::unknown, Queue::armed}},
+      {Queue::armed, {Queue::unknown}},
   };
   struct PendingGrant {
     OfiGrant grant;
@@ -131,6 +167,10 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   // Takes completions and continues what they made possible; true when there were any.
   bool take();
   bool reap();
+  void enter(Queue next) {
+    NEZHA_CHECK(kQueues.allow(queue_, next));
+    queue_ = next;
+  }
 
   bool is_fenced() const { return port_ == nullptr; }
   // Closes the port: nothing touches memory through this wire any more.
@@ -226,12 +266,9 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   std::unique_ptr<FabricPort> port_;  // null: fenced
   const fi_addr_t to_;
   const OfiTokens tokens_;
-  bool started_ = false;
   Nanoseconds heard_at_ = 0;
   Nanoseconds active_at_ = 0;
-  bool ask_ = true;      // there may be completions of which no descriptor tells
-  bool emptied_ = false;  // the last look left nothing in the queue
-  bool armed_ = false;   // the descriptor's readiness was cleared, and nothing has come since
+  Queue queue_ = Queue::unknown;
 
   std::unique_ptr<std::byte[]> buffers_;
   fid_mr* buffers_region_ = nullptr;

@@ -26,7 +26,8 @@ Status OfiWire::post_receive(size_t index) {
 // ------------------------------------------------------------------------------- what the loop asks
 
 bool OfiWire::poll() {
-  if (!is_fenced() && (ask_ || stalled_ || !unposted_.empty() || !port_->tells())) return take();
+  const bool may_hold = queue_ == Queue::unknown || queue_ == Queue::emptied;
+  if (!is_fenced() && (may_hold || stalled_ || !unposted_.empty() || !port_->tells())) return take();
   if (!is_fenced()) watch_writes();
   if (events_->has_output()) events_->on_ready();
   return false;
@@ -34,8 +35,7 @@ bool OfiWire::poll() {
 
 bool OfiWire::take() {
   if (is_fenced()) return false;
-  ask_ = true;
-  armed_ = false;
+  enter(Queue::unknown);
   const bool any = reap();
   if (!is_fenced()) watch_writes();
   for (size_t left = unposted_.size(); left > 0 && !is_fenced(); --left) {
@@ -56,19 +56,18 @@ bool OfiWire::take() {
 bool OfiWire::reap() {
   bool any = false;
   std::array<FabricPort::Completion, 16> completions;
-  emptied_ = false;
-  for (int reaped = 0; reaped < kReapsPerTurn && !emptied_ && !is_fenced(); ++reaped) {
+  for (int reaped = 0; reaped < kReapsPerTurn && queue_ == Queue::unknown && !is_fenced(); ++reaped) {
     const ssize_t count = port_->reap(completions.data(), completions.size());
     if (count < 0) {
       fail("asking for completions", count);
       return true;
     }
     if (count == 0) {
-      ask_ = false;
+      enter(Queue::quiet);
       break;
     }
     any = true;
-    emptied_ = port_->tells() && static_cast<size_t>(count) < completions.size();
+    if (port_->tells() && static_cast<size_t>(count) < completions.size()) enter(Queue::emptied);
     active_at_ = loop_.clock().now();
     ++receive_calls_;
     for (ssize_t i = 0; i < count && !is_fenced(); ++i) {
@@ -86,11 +85,13 @@ progress::Polled::Sleep OfiWire::may_sleep() {
   }
   // may_wait() precedes every sleep, however short: only it clears the readiness of the descriptor,
   // and without it every sleep would end at once.
-  if (!armed_ && !port_->may_wait()) {
-    ask_ = true;
-    return Sleep::no;
+  if (queue_ != Queue::armed) {
+    if (!port_->may_wait()) {
+      enter(Queue::unknown);
+      return Sleep::no;
+    }
+    if (port_->tells()) enter(Queue::armed);
   }
-  armed_ = port_->tells();
   return unposted_.empty() ? Sleep::until_woken : Sleep::briefly;
 }
 
@@ -98,7 +99,7 @@ progress::Polled::Sleep OfiWire::may_sleep() {
 // wait for anything.
 Nanoseconds OfiWire::gathers() {
   const Nanoseconds pause = std::min(payload_takes_ / kLooksPerPayload, kGatherMost);
-  const bool asked = !ask_ || emptied_;
+  const bool asked = queue_ != Queue::unknown;
   const bool idle = !is_fenced() && asked && !events_->has_output() && port_->tells();
   return idle && arriving_ > 0 && pause >= kGatherLeast ? pause : 0;
 }
@@ -151,7 +152,7 @@ void OfiWire::on_failed(const FabricPort::Completion& completion) {
 
 void OfiWire::on_written_there(Outgoing& outgoing) {
   FabricRail::forget(outgoing.region);
-  outgoing.state = Outgoing::State::written;
+  outgoing.enter(Outgoing::State::written);
   outgoing.copy.clear();
   free_landed();
   events_->on_freed();
@@ -247,7 +248,8 @@ void OfiWire::grant(Arrival& arrival) {
   pending.wanted = arrival.destination != nullptr;
   if (!pending.wanted) return pass_on(arrival);
   Incoming& target = incoming(arrival.number);
-  target = {&arrival, nullptr, false};
+  target.enter(Incoming::State::waiting);
+  target.arrival = &arrival;
   RemoteMemory memory;
   const Status status = port_->rail().register_target(arrival.destination, arrival.length,
                                                       &target.region, &memory);
@@ -263,7 +265,7 @@ bool OfiWire::flush_grants() {
     constexpr size_t kBody = kGrantBytes - kPreambleBytes;
     encode(pending.grant, next_body(kBody));
     if (!send_message(OfiMessageKind::grant, kBody, pending.wanted)) return false;
-    if (pending.wanted) incoming(pending.grant.number).is_granted = true;
+    if (pending.wanted) incoming(pending.grant.number).enter(Incoming::State::granted);
     if (pending.wanted && arriving_++ == 0) arriving_since_ = loop_.clock().now();
     grants_first_ = (grants_first_ + 1) % kSlots;
     --grants_count_;
@@ -280,7 +282,7 @@ void OfiWire::on_grant(const OfiPreamble& preamble, std::span<const std::byte> b
   }
   if (!preamble.wanted) return on_written_there(*outgoing);
   outgoing->target = {grant.address, grant.key};
-  outgoing->state = Outgoing::State::granted;
+  outgoing->enter(Outgoing::State::granted);
 }
 
 // ------------------------------------------------------------------------------------------ writes
@@ -297,7 +299,7 @@ void OfiWire::on_written(uint64_t data) {
   const auto number = static_cast<uint32_t>(data ^ tokens_.in);
   Incoming& target = incoming(number);
   const bool is_awaited =
-      target.arrival != nullptr && target.is_granted && target.arrival->number == number;
+      target.state == Incoming::State::granted && target.arrival->number == number;
   if (!is_awaited || data != word_of(number, tokens_.in)) return;
   heard_at_ = active_at_;
   overtaken_at_ = 0;
@@ -309,8 +311,8 @@ void OfiWire::on_written(uint64_t data) {
 void OfiWire::on_told(uint16_t writes) {
   while (!is_fenced() && writes_received_ != writes) {
     uint32_t number = next_incoming_ - kSlots;
-    while (number != next_incoming_ && incoming(number).arrival == nullptr) ++number;
-    if (number == next_incoming_ || !incoming(number).is_granted) {
+    while (number != next_incoming_ && incoming(number).state == Incoming::State::free) ++number;
+    if (number == next_incoming_ || incoming(number).state != Incoming::State::granted) {
       return break_protocol("tells of a write that was not granted");
     }
     on_landed(incoming(number));
@@ -325,6 +327,7 @@ void OfiWire::on_landed(Incoming& incoming) {
   ++writes_received_;
   FabricRail::forget(incoming.region);
   news_ = true;
+  incoming.enter(Incoming::State::free);
   pass_on(*std::exchange(incoming.arrival, nullptr));
 }
 

@@ -105,7 +105,7 @@ class Other {
 };
 
 void turn(Handshake& handshake) {
-  if (handshake.state() != Handshake::State::failed) handshake.on_poll(POLLIN | POLLOUT, 1000);
+  if (!handshake.has_failed()) handshake.on_poll(POLLIN | POLLOUT, 1000);
 }
 
 // Two who hold one key.
@@ -128,7 +128,7 @@ bool prove_as_dialer(Handshake& handshake, Other& other, wire::Hello hello) {
   other.say(message.data(), message.size());
   turn(handshake);
   NEZHA_CHECK(other.heard() == kMessageBytes);
-  if (handshake.state() == Handshake::State::failed) return false;
+  if (handshake.has_failed()) return false;
   wire::Nonce nonce;
   std::memcpy(nonce.data(), other.first().data() + 4, nonce.size());
   wire::make_proof(identity(0).secret, hello, nonce, message);
@@ -172,7 +172,7 @@ void feed(const Mode& mode, Handshake& handshake, Other& other, const uint8_t* d
     mode.beneath ? other.say_beneath(bytes, count) : other.say(bytes, count);
   };
   static const std::array<std::byte, 8192> kMany{};
-  while (size > 0 && handshake.state() != Handshake::State::failed) {
+  while (size > 0 && !handshake.has_failed()) {
     const size_t length = *data++;
     --size;
     if (length == 255) {
@@ -225,7 +225,7 @@ void check(const Mode& mode, const uint8_t* data, size_t size) {
   }
   NEZHA_CHECK(handshake.total() >= 0 && handshake.total() <= 65535 && handshake.latency_s() >= 0);
   handshake.on_time(10 * kSecond);
-  if (!mode.proven) NEZHA_CHECK(handshake.state() == Handshake::State::failed);
+  if (!mode.proven) NEZHA_CHECK(handshake.has_failed());
 }
 
 }  // namespace

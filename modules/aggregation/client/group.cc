@@ -21,6 +21,23 @@ namespace {
 // Operations are cut at multiples of this, so that cuts fall between cache lines for every dtype.
 constexpr uint64_t kCutElements = 64;
 
+// Programs read these.
+const char* name_of(Stage stage) {
+  switch (stage) {
+    case Stage::apart:
+    case Stage::over: return "apart";
+    case Stage::called:
+    case Stage::registering:
+    case Stage::registered: return "called";
+    case Stage::joined: return "joined";
+    case Stage::active:
+    case Stage::ending: return "active";
+    case Stage::exchanging:
+    case Stage::leaving: return "leaving";
+  }
+  return "";
+}
+
 double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
 
 Result<Group*> make_group(engine::GroupCalls& calls, const Group& like, CommNumber::Maker maker) {
@@ -67,6 +84,16 @@ NodeGroup::~NodeGroup() {
   for (Call& call : queue_) call.work->complete(over);
 }
 
+void NodeGroup::enter(Stage next) {
+  NEZHA_CHECK(kStages.allow(stage_, next));
+  stage_ = next;
+}
+
+void NodeGroup::Operation::enter(NodePart next) {
+  NEZHA_CHECK(kNodeParts.allow(node_part, next));
+  node_part = next;
+}
+
 // ------------------------------------------------------------------------------- beginning
 
 bool NodeGroup::takes(const OpRequest& request) const {
@@ -78,7 +105,7 @@ bool NodeGroup::takes(const OpRequest& request) const {
 
 bool NodeGroup::may_begin(const OpRequest& request) const {
   if (!takes(request)) return true;
-  if (exchanging_ || open_.size() >= kOpenMax) return false;
+  if (stage_ == Stage::exchanging || open_.size() >= kOpenMax) return false;
   if (!open_.empty() && next_seq_ - open_.front().seq >= kOpenMax) return false;
   return calls_ != round_end_ || !round_.is_running();
 }
@@ -125,7 +152,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
   operation.way = way;
   operation.begun_at = client_.now();
   operation.hosts_s = operation.node_s = 0;
-  operation.node_done = operation.is_broken = operation.steps_posted = false;
+  operation.node_part = NodePart::none;
   operation.steps_left = 0;
   operation.status = Status::ok();
   operation.landed.clear();
@@ -153,8 +180,8 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
 void NodeGroup::begin_node_part(Operation& operation) {
   ++next_seq_;
   ++(operation.way == control::Way::node ? counters_.through_node : counters_.cut);
-  operation.is_broken = node_group_ == nullptr;
-  if (operation.is_broken) return post_recovery();
+  operation.enter(node_group_ == nullptr ? NodePart::broken : NodePart::under_way);
+  if (node_group_ == nullptr) return post_recovery();
   OpRequest back = operation.request;
   const uint64_t skipped = operation.front * dtype_size(back.dtype);
   back.count = operation.back();
@@ -167,7 +194,7 @@ void NodeGroup::begin_node_part(Operation& operation) {
   engine::GroupCalls& node = client_.session()->calls();
   const Status begun = node.submit(*node_group_, back, operation.node);
   if (begun) return;
-  operation.is_broken = true;
+  operation.enter(NodePart::broken);
   node.fail(*node_group_, begun, true);
 }
 
@@ -176,22 +203,20 @@ void NodeGroup::begin_node_part(Operation& operation) {
 // True when nothing of the operation is under way any more.
 bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
   const bool by_hosts = operation.way != control::Way::node;
-  const bool by_node = operation.way != control::Way::hosts;
   if (by_hosts && operation.hosts_s == 0 && operation.hosts.is_done()) {
     operation.hosts_s = seconds(now - operation.begun_at);
   }
-  if (by_node && !operation.node_done && !operation.is_broken && operation.node.is_done()) {
-    operation.node_done = operation.node.status().is_ok();
-    operation.is_broken = !operation.node_done;
+  if (operation.node_part == NodePart::under_way && operation.node.is_done()) {
+    operation.enter(operation.node.status().is_ok() ? NodePart::done : NodePart::broken);
     operation.node_s = seconds(now - operation.begun_at);
   }
-  if (operation.is_broken && operation.steps_posted && operation.steps_left == 0) {
-    operation.node_done = true;
+  if (operation.node_part == NodePart::recovering && operation.steps_left == 0) {
+    operation.enter(NodePart::recovered);
   }
   if (by_hosts && !operation.hosts.is_done()) return false;
   // A rank that has the result takes part in the recovery, too, with the caller's memory.
   if (operation.steps_left > 0) return false;
-  return !by_node || operation.node_done || (is_over_ && operation.is_broken);
+  return !operation.lacks_node_part() || stage_ == Stage::over;
 }
 
 // Keeps the result of a short operation for ranks that lack it and may need it from this one.
@@ -199,7 +224,8 @@ void NodeGroup::keep_result(const Operation& operation) {
   const uint64_t element = dtype_size(operation.request.dtype);
   const uint64_t bytes = operation.back() * element;
   if (operation.way == control::Way::hosts || bytes > schedule::kUnheldBytesMax) return;
-  const bool full = kept_.size() >= 2 * kOpenMax && stage_ != Stage::leaving;
+  const bool may_drop = stage_ != Stage::exchanging && stage_ != Stage::leaving;
+  const bool full = kept_.size() >= 2 * kOpenMax && may_drop;
   Kept kept = full ? std::move(kept_.front()) : Kept();
   if (full) kept_.pop_front();
   kept.seq = operation.seq;
@@ -213,12 +239,13 @@ void NodeGroup::keep_result(const Operation& operation) {
 void NodeGroup::finish(Operation& operation) {
   Status status = operation.way == control::Way::node ? Status::ok() : operation.hosts.status();
   if (status) status = operation.status;
-  if (status && is_over_) status = group_.failed;
+  if (status && stage_ == Stage::over) status = group_.failed;
   if (!status && group_.failed.is_ok()) hosts().fail(group_, status, true);
   if (status) {
     keep_result(operation);
     const uint64_t bytes = operation.request.count * dtype_size(operation.request.dtype);
-    if (!operation.is_broken) shares_.measured(bytes, operation.way, operation.hosts_s, operation.node_s);
+    const bool is_recovered = operation.node_part == NodePart::recovered;
+    if (!is_recovered) shares_.measured(bytes, operation.way, operation.hosts_s, operation.node_s);
     seconds_sum_ += std::max(operation.hosts_s, operation.node_s);
     ++seconds_count_;
   }
@@ -226,24 +253,22 @@ void NodeGroup::finish(Operation& operation) {
 }
 
 bool NodeGroup::is_due() const {
-  if (!is_over_ && !group_.failed.is_ok()) return true;
+  if (stage_ != Stage::over && !group_.failed.is_ok()) return true;
   if (node_group_ != nullptr && !node_group_->failed.is_ok()) return true;
   if (round_.is_due() || exchange_.is_due()) return true;
   const auto has_ended = [](const std::unique_ptr<RecoveryStep>& step) { return step->work.is_done(); };
   if (std::any_of(steps_.begin(), steps_.end(), has_ended)) return true;
   return std::any_of(open_.begin(), open_.end(), [](const Operation& operation) {
     return (operation.hosts_s == 0 && operation.hosts.is_done()) ||
-           (!operation.node_done && !operation.is_broken && operation.node.is_done());
+           (operation.node_part == NodePart::under_way && operation.node.is_done());
   });
 }
 
 void NodeGroup::run(Nanoseconds now) {
   if (follow_ > client_.session_number()) client_.follow(follow_);
-  if (!is_over_ && !group_.failed.is_ok()) end_everything();
-  if (!is_over_) {
-    check_node();
-    if (exchanging_ && exchange_.poll()) finish_exchange();
-  }
+  if (stage_ != Stage::over && !group_.failed.is_ok()) end_everything();
+  check_node();
+  if (stage_ == Stage::exchanging && exchange_.poll()) finish_exchange();
   poll_steps();
   for (auto at = open_.begin(); at != open_.end();) {
     const auto next = std::next(at);
@@ -253,9 +278,9 @@ void NodeGroup::run(Nanoseconds now) {
     }
     at = next;
   }
-  if (is_over_) return;
-  if (stage_ == Stage::leaving && !exchanging_ && next_seq_ >= end_seq_ && steps_.empty()) {
-    stage_ = Stage::apart;
+  if (stage_ == Stage::over) return;
+  if (stage_ == Stage::leaving && next_seq_ >= end_seq_ && steps_.empty()) {
+    enter(Stage::apart);
     kept_.clear();
   }
   advance_stage();
@@ -265,21 +290,17 @@ void NodeGroup::run(Nanoseconds now) {
 
 // The communicator has failed, and so do its operations that are under way here.
 void NodeGroup::end_everything() {
-  is_over_ = true;
+  enter(Stage::over);
   hosts().fail(rounds_group_, group_.failed, false);
   hosts().fail(recovery_group_, group_.failed, false);
   leave_node_group(true);
   client_.run_hosts();
-  for (Operation& operation : open_) {
-    operation.is_broken |= operation.way != control::Way::hosts && !operation.node_done;
-  }
   for (Call& call : queue_) call.work->complete(group_.failed);
   queue_.clear();
 }
 
 void NodeGroup::write(JsonWriter& json) const {
-  constexpr const char* kStages[] = {"apart", "called", "joined", "active", "leaving"};
-  json.field("comm", group_.comm).field("stage", kStages[static_cast<size_t>(stage_)]);
+  json.field("comm", group_.comm).field("stage", name_of(stage_));
   json.field("operations", counters_.through_node).field("operations_cut", counters_.cut);
   json.field("coordination_rounds", counters_.rounds).field("recoveries", counters_.recoveries);
   json.field("recovered_operations", counters_.recovered).field("served_bytes", counters_.served_bytes);

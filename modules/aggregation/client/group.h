@@ -29,6 +29,7 @@
 
 #include "aggregation/client/client.h"
 #include "aggregation/client/exchange.h"
+#include "aggregation/client/group_stage.h"
 #include "aggregation/client/recovery_plan.h"
 #include "aggregation/protocol/round_message.h"
 #include "base/json.h"
@@ -82,10 +83,6 @@ class NodeGroup final : public AggregationGroup {
   static constexpr Nanoseconds kRegisterPause = 5 * kSecond;  // after a refusal
   static constexpr Nanoseconds kRecoveryTimeout = 2 * kSecond;
 
-  // How far this rank is with the node. `leaving`: there are operations to recover, or ranks that
-  // have not begun them.
-  enum class Stage : uint8_t { apart, called, joined, active, leaving };
-
   struct Call {
     engine::OpRequest request;
     engine::Work* work = nullptr;
@@ -101,16 +98,19 @@ class NodeGroup final : public AggregationGroup {
     Nanoseconds begun_at = 0;
     double hosts_s = 0;
     double node_s = 0;
-    bool node_done = false;       // the result is here, or recovered
-    bool is_broken = false;       // the node's part waits to be recovered
+    NodePart node_part = NodePart::none;
     size_t steps_left = 0;
-    bool steps_posted = false;
     Status status;                // of the recovery
     engine::Work hosts;
     engine::Work node;
     std::vector<schedule::Range> landed;
 
     uint64_t back() const { return request.count - front; }
+    bool lacks_node_part() const {
+      return node_part == NodePart::under_way || node_part == NodePart::broken ||
+             node_part == NodePart::recovering;
+    }
+    void enter(NodePart next);
   };
   // A short operation that is over on this rank, and perhaps not on other ranks.
   struct Kept {
@@ -129,9 +129,12 @@ class NodeGroup final : public AggregationGroup {
   // begin (group.cc)
   bool takes(const engine::OpRequest& request) const;
   bool may_begin(const engine::OpRequest& request) const;
-  bool uses_node() const {
-    return stage_ == Stage::active || (stage_ == Stage::leaving && next_seq_ < end_seq_);
+  bool is_called() const {
+    return stage_ == Stage::called || stage_ == Stage::registering || stage_ == Stage::registered;
   }
+  bool is_active() const { return stage_ == Stage::active || stage_ == Stage::ending; }
+  bool uses_node() const { return is_active() || (stage_ == Stage::leaving && next_seq_ < end_seq_); }
+  void enter(Stage next);
   Status begin(const engine::OpRequest& request, engine::Work& work);
   Status begin_timed(const engine::OpRequest& request, engine::Work& work, control::Way way);
   void begin_node_part(Operation& operation);
@@ -173,7 +176,6 @@ class NodeGroup final : public AggregationGroup {
   engine::Group& recovery_group_;
   control::AggregationShares shares_;
   NodeGroupCounters counters_;
-  bool is_over_ = false;  // the communicator has failed
 
   std::deque<Call> queue_;
   std::list<Operation> open_;
@@ -188,21 +190,18 @@ class NodeGroup final : public AggregationGroup {
   uint64_t calls_ = 0;            // operations that could use the node
   uint64_t round_begin_ = 0;      // the call before which the next round begins
   uint64_t round_end_ = 1;        // and the one before which it is concluded
-  Stage stage_ = Stage::apart;
+  Stage stage_ = Stage::apart;    // how far this rank is with the node
   uint32_t session_number_ = 0;   // of the session in which the group is registered or joined
   TreePlan plan_;                 // of that group
   uint64_t comm_ = 0;             // the communicator's number at the node
-  uint64_t registration_ = 0;     // number of the request whose reply this rank waits for; 0: none
-  bool registered_ = false;
+  uint64_t registration_ = 0;     // while registering: the number of the request
   Nanoseconds register_at_ = 0;
-  bool give_up_ = false;          // on the node, although it seems to work here
   engine::Group* node_group_ = nullptr;
 
   uint64_t next_seq_ = 0;
   uint64_t end_seq_ = 0;          // while leaving: the first operation that does not use the node
   std::deque<Kept> kept_;
   Exchange exchange_;
-  bool exchanging_ = false;
   std::vector<RankProgress> progress_;  // by rank, of the last exchange
   uint64_t recover_next_ = 0;
   std::deque<std::unique_ptr<RecoveryStep>> steps_;

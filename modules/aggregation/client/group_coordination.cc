@@ -52,11 +52,9 @@ RoundMessage NodeGroup::round_message() {
   if (!client_.is_up()) return message;
   message.stage = SaidStage::has_session;
   const bool same_session = session_number_ == client_.session_number();
-  const bool is_registered = registered_ || !is_registrar();
-  if (stage_ == Stage::called && same_session && is_registered) message.stage = SaidStage::registered;
+  if (stage_ == Stage::registered && same_session) message.stage = SaidStage::registered;
   const bool has_group = node_group_ != nullptr && node_group_->failed.is_ok();
-  const bool has_joined = stage_ == Stage::joined || stage_ == Stage::active;
-  if (has_joined && has_group) message.stage = SaidStage::joined;
+  if ((stage_ == Stage::joined || is_active()) && has_group) message.stage = SaidStage::joined;
   return message;
 }
 
@@ -137,17 +135,18 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
   follow_ = highest;
   // Some rank has given up what others have begun, so all ranks begin anew.
   if (!same_comm) {
-    if (stage_ == Stage::called || stage_ == Stage::joined) stay_apart();
+    if (is_called() || stage_ == Stage::joined) stay_apart();
     stage = SaidStage::no_session;
   }
   switch (stage_) {
     case Stage::apart:
       if (stage < SaidStage::has_session || !make_plan(all)) break;
-      stage_ = Stage::called;
+      enter(Stage::called);
       session_number_ = highest;
       comm_ = comm_at_node(group_.comm, highest, counters_.rounds);
+      if (!is_registrar()) enter(Stage::registered);
       break;
-    case Stage::called:
+    case Stage::registered:
       if (stage >= SaidStage::registered) join();
       break;
     case Stage::joined:
@@ -155,18 +154,18 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
         stay_apart();
         break;
       }
-      stage_ = Stage::active;
+      enter(Stage::active);
       next_seq_ = 0;
       kept_.clear();
       break;
     case Stage::active:
-      if (stage < SaidStage::joined) give_up_ = true;  // some rank has lost it
+      if (stage < SaidStage::joined) enter(Stage::ending);
       break;
-    case Stage::leaving:
+    default:
       break;
   }
   if (!patient) *prospect = Prospect::none;
-  if (stage_ == Stage::active) *prospect = Prospect::active;
+  if (is_active()) *prospect = Prospect::active;
 }
 
 void NodeGroup::join() {
@@ -177,26 +176,24 @@ void NodeGroup::join() {
     return stay_apart();
   }
   node_group_ = *group;
-  stage_ = Stage::joined;
+  enter(Stage::joined);
 }
 
 // If this rank has to register the communicator, it does so, and looks at the node's reply.
 void NodeGroup::advance_stage() {
-  if (stage_ != Stage::called) return;
+  if (!is_called()) return;
   // The session ended between a round's message and its conclusion.
   if (session_number_ != client_.session_number()) return stay_apart();
-  if (registered_ || !is_registrar() || !client_.is_up()) return;
+  if (stage_ == Stage::registered || !client_.is_up()) return;
   NodeSession& session = *client_.session();
-  if (registration_ == 0) {
+  if (stage_ == Stage::called) {
     if (client_.now() < register_at_) return;
     registration_ = session.register_group(comm_, plan_.members, plan_.tree);
-    return;
+    return enter(Stage::registering);
   }
   const std::optional<Status> reply = session.take_reply(registration_);
   if (!reply) return;
-  registration_ = 0;
-  registered_ = reply->is_ok();
-  if (registered_) return;
+  if (reply->is_ok()) return enter(Stage::registered);
   stay_apart();
   register_at_ = client_.now() + kRegisterPause;
   NEZHA_LOG(warn, "aggregation", "rank %d: the aggregation node does not serve communicator %" PRIu64
@@ -206,12 +203,10 @@ void NodeGroup::advance_stage() {
 
 void NodeGroup::stay_apart() {
   leave_node_group(false);
-  stage_ = Stage::apart;
+  enter(Stage::apart);
 }
 
 void NodeGroup::leave_node_group(bool tell) {
-  registered_ = false;
-  registration_ = 0;
   NodeSession* const session = client_.session();
   if (node_group_ != nullptr) {
     if (tell) session->calls().fail(*node_group_, group_.failed, true);
@@ -223,9 +218,9 @@ void NodeGroup::leave_node_group(bool tell) {
 }
 
 void NodeGroup::on_session_lost() {
-  if (stage_ == Stage::called) stage_ = Stage::apart;
+  if (is_called()) enter(Stage::apart);
   leave_node_group(false);
-  if (stage_ == Stage::active && !is_over_) begin_recovery();
+  if (is_active()) begin_recovery();
 }
 
 }  // namespace nezha::aggregation

@@ -10,7 +10,9 @@ namespace nezha::aggregation {
 using engine::OpRequest;
 
 void NodeGroup::check_node() {
-  if (stage_ == Stage::active && (node_group_ == nullptr || give_up_)) return begin_recovery();
+  if (stage_ == Stage::ending || (stage_ == Stage::active && node_group_ == nullptr)) {
+    return begin_recovery();
+  }
   if (node_group_ == nullptr || node_group_->failed.is_ok()) return;
   if (stage_ == Stage::active) {
     NEZHA_LOG(info, "aggregation", "rank %d: the aggregation node ended communicator %" PRIu64 ": %s",
@@ -23,9 +25,7 @@ void NodeGroup::check_node() {
 
 void NodeGroup::begin_recovery() {
   leave_node_group(false);
-  give_up_ = false;
-  stage_ = Stage::leaving;
-  exchanging_ = true;
+  enter(Stage::exchanging);
   ++counters_.recoveries;
   for (Operation& operation : open_) look_at(operation, client_.now());
   exchange_.start(encode(progress()), false);
@@ -34,21 +34,19 @@ void NodeGroup::begin_recovery() {
 RankProgress NodeGroup::progress() const {
   RankProgress progress;
   progress.begun = progress.completed = next_seq_;
-  const auto is_open = [](const Operation& operation) {
-    return operation.way != control::Way::hosts && !operation.node_done;
-  };
   for (const Operation& operation : open_) {
-    if (is_open(operation)) progress.completed = std::min(progress.completed, operation.seq);
+    if (operation.lacks_node_part()) progress.completed = std::min(progress.completed, operation.seq);
   }
   progress.open.assign(progress.begun - progress.completed, {true, {}});
   for (const Operation& operation : open_) {
-    if (is_open(operation)) progress.open[operation.seq - progress.completed] = {false, operation.landed};
+    if (!operation.lacks_node_part()) continue;
+    progress.open[operation.seq - progress.completed] = {false, operation.landed};
   }
   return progress;
 }
 
 void NodeGroup::finish_exchange() {
-  exchanging_ = false;
+  enter(Stage::leaving);
   if (!exchange_.status().is_ok()) return;  // the communicator fails
   progress_.assign(static_cast<size_t>(group_.world_size()), {});
   end_seq_ = 0;
@@ -69,14 +67,14 @@ void NodeGroup::finish_exchange() {
 // In the order of the operations, which is the same everywhere; those that are not begun here yet are
 // recovered when they are.
 void NodeGroup::post_recovery() {
-  if (stage_ != Stage::leaving || exchanging_) return;
+  if (stage_ != Stage::leaving) return;
   for (; recover_next_ < std::min(next_seq_, end_seq_); ++recover_next_) {
     const auto open = std::find_if(open_.begin(), open_.end(), [&](const Operation& operation) {
       return operation.way != control::Way::hosts && operation.seq == recover_next_;
     });
     if (open != open_.end()) {
       recover(recover_next_, open->request, open->front, &*open);
-      open->steps_posted = true;
+      if (open->lacks_node_part()) open->enter(NodePart::recovering);
       continue;
     }
     const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& each) {

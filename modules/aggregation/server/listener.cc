@@ -119,8 +119,9 @@ void Listener::authenticate(PendingConnection& peer) {
 
 void Listener::check_proof(PendingConnection& peer) {
   transport::Handshake& handshake = *peer.handshake;
-  if (handshake.state() == transport::Handshake::State::failed) {
-    ++(handshake.has_refused() ? counters_.refused : counters_.expired);
+  if (handshake.has_failed()) {
+    const bool is_refused = handshake.state() == transport::Handshake::State::refused;
+    ++(is_refused ? counters_.refused : counters_.expired);
     return close(peer);
   }
   if (handshake.is_authenticated()) return accept_member(peer);

@@ -179,16 +179,14 @@ void Connector::advance(Attempt& attempt, uint32_t epoll_events) {
 void Connector::settle(Attempt& attempt, Nanoseconds now) {
   Handshake& handshake = *attempt.handshake;
   if (handshake.is_dialer() && handshake.state() == Handshake::State::tested) pass(attempt);
-  const bool alive = handshake.state() != Handshake::State::failed;
-  if (attempt.kind == Kind::accepted && alive && handshake.is_authenticated() && !attempt.member) {
+  if (attempt.kind == Kind::accepted && handshake.is_authenticated() && !attempt.member) {
     attempt.member = true;
     attempt.deadline = now + kMemberTimeout;
     // Wireup makes at most three rounds of handshakes.
     if (attempt.waits_for_choice(handshake.epoch())) attempt.deadline += 3 * request_.probe_timeout;
   }
+  if (handshake.has_failed()) return fail_handshake(attempt, now);
   switch (handshake.state()) {
-    case Handshake::State::failed:
-      return fail_handshake(attempt, now);
     case Handshake::State::unused:
       if (handshake.is_flushed()) return drop(attempt);
       break;
@@ -254,21 +252,20 @@ void Connector::fail_handshake(Attempt& attempt, Nanoseconds now, bool unheard) 
     refusals_.note(handshake, now);
     return drop(attempt);
   }
-  if (handshake.was_turned_away() && now + kRedialPause < attempt.deadline) {
+  if (handshake.state() == Handshake::State::turned_away && now + kRedialPause < attempt.deadline) {
     unwatch(attempt);
     attempt.reason = handshake.reason();
     attempt.handshake.reset();
     attempt.dial_at = now + kRedialPause;
     return;
   }
-  const bool failed = handshake.state() == Handshake::State::failed;
   // The reason of an earlier failure says more than that the time was over when it dialled again.
   const bool cut_short = (unheard || !handshake.was_answered()) && !attempt.reason.empty();
   finish(attempt, false,
          handshake.was_answered() ? DialOutcome::failed : outcome_of_errno(handshake.dial_errno()),
-         cut_short ? std::string(attempt.reason)
-         : failed  ? handshake.reason()
-                   : "connected, but the connection was not taken over in time");
+         cut_short                ? std::string(attempt.reason)
+         : handshake.has_failed() ? handshake.reason()
+                                  : "connected, but the connection was not taken over in time");
 }
 
 void Connector::finish(Attempt& attempt, bool succeeded, DialOutcome outcome, std::string reason) {

@@ -7,11 +7,28 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
+#include "base/transitions.h"
 #include "wire/verdict.h"
 
 namespace nezha::transport {
 namespace {
 
+using State = Handshake::State;
+
+constexpr Transitions<State> kStates = {
+    {State::connecting, {State::hello, State::unanswered}},
+    {State::hello, {State::proof, State::testing, State::requesting, State::tested, State::turned_away,
+                    State::refused, State::failed}},
+    {State::proof, {State::testing, State::requested, State::refused, State::failed}},
+    {State::testing, {State::test_heard, State::tested, State::turned_away, State::failed}},
+    {State::test_heard, {State::tested, State::failed}},
+    {State::tested, {State::used, State::unused, State::failed}},
+    {State::used, {State::failed}},
+    {State::unused, {State::failed}},
+    {State::requesting, {State::requested, State::turned_away, State::failed}},
+    {State::requested, {State::failed}},
+};
 
 template <size_t N>
 std::span<const std::byte, N> fixed(const std::vector<std::byte>& bytes) {
@@ -65,8 +82,14 @@ short Handshake::poll_events() const {
   return static_cast<short>(POLLIN | (writing ? POLLOUT : 0));
 }
 
-void Handshake::fail(std::string reason) {
-  state_ = State::failed;
+void Handshake::enter(State next) {
+  NEZHA_CHECK(kStates.allow(state_, next));
+  state_ = next;
+}
+
+void Handshake::fail(std::string reason, State how) {
+  if (has_failed()) return;
+  enter(state_ == State::connecting ? State::unanswered : how);
   reason_ = std::move(reason);
 }
 
@@ -81,36 +104,40 @@ void Handshake::fail_stream(int os_errno) {
     (void)stream_->receive(&piece, 1, TcpStream::Source::network);
     return refuse(wire::Refusal::needs_tls);
   }
-  refused_ = refused_ || stranger;
-  if (os_errno == EPIPE || os_errno == ECONNRESET) note_end();
+  const bool has_ended = os_errno == EPIPE || os_errno == ECONNRESET;
+  const State how = stranger ? State::refused : has_ended ? ended() : State::failed;
   if (dialer_ && !stream_->is_open() && os_errno != EPROTO) {
     return fail("closed by the peer during the TLS handshake: it may have tls=off, which must be equal "
-                "on all ranks");
+                "on all ranks", how);
   }
-  fail(stream_->explain(os_errno));
+  fail(stream_->explain(os_errno), how);
 }
 
 // The peer may not have read a proof that was sent: only a message of the test shows that it has.
-void Handshake::note_end() { turned_away_ = dialer_ && in_.empty() && !heard_; }
+Handshake::State Handshake::ended() const {
+  const bool is_early =
+      state_ == State::hello || state_ == State::testing || state_ == State::requesting;
+  return dialer_ && is_early && in_.empty() ? State::turned_away : State::failed;
+}
 
 void Handshake::refuse(wire::Refusal refusal) {
+  fail(std::string(wire::reason_of(refusal)), State::refused);
   // A stranger who does not even speak our protocol gets no answer.
   if (refusal != wire::Refusal::bad_magic) {
     std::array<std::byte, wire::kChallengeBytes> answer;
     wire::make_refusal(refusal, answer);
     write(answer.data(), answer.size());
   }
-  refused_ = true;
-  fail(std::string(wire::reason_of(refusal)));
 }
 
 void Handshake::on_time(Nanoseconds now) {
-  if (now < deadline_ || state_ == State::failed || state_ == State::used) return;
+  if (now < deadline_ || has_failed() || state_ == State::used) return;
   switch (state_) {
     case State::connecting: return fail("no answer: the port may be blocked by a firewall, or the "
                                         "networks are not connected");
     case State::hello: return fail("connected, but the handshake was not answered");
-    case State::testing: return fail(test_->late());
+    case State::testing:
+    case State::test_heard: return fail(test_->late());
     default: return fail("timed out");
   }
 }
@@ -120,17 +147,16 @@ void Handshake::on_poll(short events, Nanoseconds now) {
     if ((events & (POLLOUT | POLLERR | POLLHUP)) == 0) return;
     dial_errno_ = dial_error(stream_->fd());
     if (dial_errno_ != 0) return fail(std::strerror(dial_errno_));
-    answered_ = true;
+    enter(State::hello);
     std::array<std::byte, wire::kHelloBytes> bytes;
     wire::encode(hello_, bytes);
-    state_ = State::hello;
     out_ = me_.ticket;
     return write(bytes.data(), bytes.size());
   }
   if (events & POLLOUT) flush();
-  if (state_ != State::failed && (events & (POLLIN | POLLHUP | POLLERR))) read(now);
+  if (!has_failed() && (events & (POLLIN | POLLHUP | POLLERR))) read(now);
   // Sends the bytes that waited for the stream to open.
-  if (state_ != State::failed && !out_.empty() && stream_->is_open()) flush();
+  if (!has_failed() && !out_.empty() && stream_->is_open()) flush();
 }
 
 void Handshake::write(const std::byte* data, size_t size) {
@@ -158,7 +184,8 @@ size_t Handshake::wanted() const {
     case State::proof: return wire::kProofBytes;
     // At least one byte is read even if the test waits for none: this finds a peer that speaks out
     // of turn, or has gone.
-    case State::testing: return std::max<size_t>(test_->wanted(), 1);
+    case State::testing:
+    case State::test_heard: return std::max<size_t>(test_->wanted(), 1);
     case State::tested: return dialer_ ? 0 : wire::kVerdictBytes;
     case State::requesting: return 1;
     default: return 0;
@@ -174,19 +201,18 @@ void Handshake::read(Nanoseconds now) {
     const int os_errno = errno;
     in_.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (state_ == State::requesting && (got == 0 || (got < 0 && os_errno != EAGAIN))) {
-      state_ = State::requested;
-      return;
+      return enter(State::requested);
     }
     if (got == 0) {
       if (dialer_ && !stream_->is_open()) return fail_stream(EPIPE);
-      note_end();
-      return fail(authenticated_ ? "closed by the peer" : "closed by the peer during the handshake");
+      const char* const when = is_authenticated() ? "" : " during the handshake";
+      return fail(std::string("closed by the peer") + when, ended());
     }
     if (got < 0) {
       if (os_errno != EAGAIN) fail_stream(os_errno);
       return;
     }
-    const bool parts = state_ == State::testing && test_->takes_parts();
+    const bool parts = is_testing() && test_->takes_parts();
     if (in_.size() < wanted() && !parts) continue;
     complete(now);
   }
@@ -201,7 +227,9 @@ void Handshake::complete(Nanoseconds now) {
       on_proof(now);
       break;
     case State::testing:
-      heard_ = true;
+      enter(State::test_heard);
+      [[fallthrough]];
+    case State::test_heard:
       if (test_->wanted() == 0) return fail("the peer broke the protocol during the test");
       test_->take(in_, now, out_);
       follow_test();
@@ -219,8 +247,7 @@ void Handshake::complete(Nanoseconds now) {
 
 void Handshake::on_hello() {
   if (in_[0] == std::byte{0x16} && in_[1] == std::byte{3}) {
-    refused_ = true;
-    return fail("it speaks TLS, and this rank has tls=off; set it equal on all ranks");
+    return fail("it speaks TLS, and this rank has tls=off; set it equal on all ranks", State::refused);
   }
   if (auto refusal = wire::decode(fixed<wire::kHelloBytes>(in_), &hello_);
       refusal != wire::Refusal::none) {
@@ -238,7 +265,7 @@ void Handshake::on_hello() {
   acceptor_nonce_ = *nonce;
   std::array<std::byte, wire::kChallengeBytes> challenge;
   wire::make_challenge(me_.secret, hello_, acceptor_nonce_, challenge);
-  state_ = State::proof;
+  enter(State::proof);
   write(challenge.data(), challenge.size());
 }
 
@@ -248,18 +275,13 @@ void Handshake::on_challenge(Nanoseconds now) {
   if (refusal != wire::Refusal::none) {
     return fail("refused: " + std::string(wire::reason_of(refusal)));
   }
-  if (ask_only_) {
-    authenticated_ = true;
-    state_ = State::tested;
-    return;
-  }
+  if (ask_only_) return enter(State::tested);
   std::array<std::byte, wire::kProofBytes> proof;
   wire::make_proof(me_.secret, hello_, acceptor_nonce_, proof);
   write(proof.data(), proof.size());
-  if (state_ == State::failed) return;
+  if (has_failed()) return;
   if (!is_request()) return begin_test(now);
-  authenticated_ = true;
-  state_ = State::requesting;
+  enter(State::requesting);
 }
 
 void Handshake::on_proof(Nanoseconds now) {
@@ -271,11 +293,7 @@ void Handshake::on_proof(Nanoseconds now) {
   peer_ = static_cast<int>(hello_.dialer_rank);
   peer_rail_ = hello_.dialer_rail;
   lane_ = hello_.lane;
-  if (is_request()) {
-    authenticated_ = true;
-    state_ = State::requested;
-    return;
-  }
+  if (is_request()) return enter(State::requested);
   deadline_ = kNever;  // the dialer decides how long a test may take, and closes
   begin_test(now);
 }
@@ -296,12 +314,11 @@ bool Handshake::protect() {
 }
 
 void Handshake::begin_test(Nanoseconds now) {
-  authenticated_ = true;
   if (!protect()) return;
   auto test = me_.opener->test({dialer_, me_.secret, hello_, acceptor_nonce_});
   if (!test) return fail(test.status().message());
   test_ = std::move(*test);
-  state_ = State::testing;
+  enter(State::testing);
   test_->begin(now, out_);
   follow_test();
 }
@@ -309,14 +326,14 @@ void Handshake::begin_test(Nanoseconds now) {
 bool Handshake::poll(Nanoseconds now) {
   if (!is_polled()) return false;
   const bool any = test_->poll(now);
-  if (state_ == State::testing) follow_test();
+  if (is_testing()) follow_test();
   return any;
 }
 
 void Handshake::follow_test() {
   if (!test_->failure().empty()) return fail(test_->failure());
   if (test_->is_over()) {
-    state_ = State::tested;
+    enter(State::tested);
     latency_s_ = test_->latency_s();
     // The dialer's handshake waits for the other rails of the pair, which have deadlines.
     if (dialer_) deadline_ = kNever;
@@ -328,8 +345,7 @@ void Handshake::decide(bool use, int total) {
   const auto bytes = wire::encode(wire::Verdict{use, static_cast<uint16_t>(total),
                                                 static_cast<uint64_t>(latency_s_ * 1e9)});
   write(bytes.data(), bytes.size());
-  if (state_ == State::failed) return;
-  state_ = use ? State::used : State::unused;
+  if (!has_failed()) enter(use ? State::used : State::unused);
 }
 
 void Handshake::on_verdict() {
@@ -337,7 +353,7 @@ void Handshake::on_verdict() {
   if (!wire::decode(in_.data(), &verdict)) return fail("the peer broke the protocol after the test");
   total_ = verdict.total;
   latency_s_ = static_cast<double>(verdict.latency_ns) / 1e9;
-  state_ = verdict.use ? State::used : State::unused;
+  enter(verdict.use ? State::used : State::unused);
 }
 
 }  // namespace nezha::transport

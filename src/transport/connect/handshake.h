@@ -54,13 +54,18 @@ class Handshake {
     connecting,       // dialer
     hello,            // acceptor: waiting for Hello; dialer: waiting for Challenge
     proof,            // acceptor
-    testing,
+    testing,          // nothing of the peer's test has come
+    test_heard,       // something has: the peer has read what this side sent before
     tested,           // dialer: waits for the decision; acceptor: waits for the verdict
     used,
     unused,           // verdict: not needed
     requesting,       // dialer of a request: until the acceptor, who has read the proof, ends it
     requested,        // over: the dialer has proved itself, and its request has been heard
-    failed,
+    unanswered,       // dialer: failed before the connection was accepted
+    turned_away,      // dialer: the peer accepted the connection and closed it without an answer, as a
+                      // rank does with strangers that make room (strangers.h)
+    refused,          // acceptor: this rank refused the dialer
+    failed,           // in any other way
   };
 
   // `me` outlives the handshake, or its proof where the connection was accepted.
@@ -78,14 +83,16 @@ class Handshake {
   // this rank.
   void ask_only() { ask_only_ = true; }
   // Whether the test has to be polled. `poll` does so; true: the rail brought something.
-  bool is_polled() const { return test_ != nullptr && state_ != State::failed && test_->is_polled(); }
+  bool is_polled() const { return test_ != nullptr && !has_failed() && test_->is_polled(); }
   bool poll(Nanoseconds now);
   // Dialer, state tested: says whether this connection is used, one of `total` of the pair.
   void decide(bool use, int total);
 
   State state() const { return state_; }
+  bool has_failed() const { return state_ >= State::unanswered; }
   bool is_dialer() const { return dialer_; }
-  bool is_authenticated() const { return authenticated_; }
+  // Whether the other side has proved itself, and the handshake has not failed since.
+  bool is_authenticated() const { return state_ >= State::testing && !has_failed(); }
   // Whether everything that was written has left, on the rail, too.
   bool is_flushed() const { return is_written() && !is_polled(); }
   int peer() const { return peer_; }
@@ -99,16 +106,11 @@ class Handshake {
   double latency_s() const { return latency_s_; }
   const std::string& reason() const { return reason_; }
   // Dialer: whether the connection was accepted, whatever followed.
-  bool was_answered() const { return answered_; }
+  bool was_answered() const { return state_ != State::connecting && state_ != State::unanswered; }
   // Whether nothing has come from the other side yet that this side could understand.
   bool is_unheard() const { return state_ == State::connecting || state_ == State::hello; }
-  // Dialer, failed before an answer: the network's reason, 0 when there was silence.
+  // Dialer, unanswered: the network's reason, 0 when there was silence.
   int dial_errno() const { return dial_errno_; }
-  // Dialer, failed: whether the peer accepted the connection and closed it without an answer, as a
-  // rank does with strangers that make room (strangers.h).
-  bool was_turned_away() const { return turned_away_; }
-  // Acceptor, failed: whether this rank refused the dialer.
-  bool has_refused() const { return refused_; }
   int fd() const { return stream_->fd(); }
   // Gives the stream away when the handshake is over: the handshake then has no descriptor, and
   // nothing to flush.
@@ -125,13 +127,16 @@ class Handshake {
  private:
   static constexpr Nanoseconds kStrangerTimeout = 2 * kSecond;
 
+  bool is_testing() const { return state_ == State::testing || state_ == State::test_heard; }
   bool is_request() const { return hello_.epoch == wire::kRequestEpoch; }
 
+  void enter(State next);
   void open_stream(Descriptor fd);
-  void fail(std::string reason);
+  // `how`: one of the states of failure. The first failure counts.
+  void fail(std::string reason, State how = State::failed);
   void fail_stream(int os_errno);
-  // The other side ended the connection.
-  void note_end();
+  // The state of failure after the other side ended the connection.
+  State ended() const;
   void refuse(wire::Refusal refusal);
   bool is_written() const { return out_done_ == out_.size() && !stream_->wants_write(); }
   void write(const std::byte* data, size_t size);
@@ -161,10 +166,6 @@ class Handshake {
   int total_ = 0;
   const Nanoseconds since_;
   Nanoseconds deadline_;
-  bool authenticated_ = false;
-  bool answered_ = false;
-  bool turned_away_ = false;
-  bool refused_ = false;
   int dial_errno_ = 0;
   std::string reason_;
   wire::Hello hello_;
@@ -174,7 +175,6 @@ class Handshake {
   std::vector<std::byte> in_;
   std::unique_ptr<RailTest> test_;
   bool ask_only_ = false;
-  bool heard_ = false;  // whether anything of the test has come
   double latency_s_ = 0;
 };
 

@@ -108,7 +108,7 @@ void Prober::advance_hello(Probe& probe, uint32_t epoll_events) {
   Handshake& handshake = *probe.handshake;
   // Events that poll and epoll share have the same values.
   handshake.on_poll(static_cast<short>(epoll_events & 0xff), loop_.clock().now());
-  if (handshake.state() == Handshake::State::failed) {
+  if (handshake.has_failed()) {
     // A peer that accepted and ended the connection without an answer made room for another one.
     answer(probe, handshake.was_answered() ? Probed::host : probed_of(handshake.dial_errno()));
     return drop(probe);

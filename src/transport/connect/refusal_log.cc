@@ -5,7 +5,7 @@
 namespace nezha::transport {
 
 void RefusalLog::note(const Handshake& handshake, Nanoseconds now) {
-  if (handshake.has_refused()) note(handshake, handshake.reason().c_str(), now);
+  if (handshake.state() == Handshake::State::refused) note(handshake, handshake.reason().c_str(), now);
 }
 
 void RefusalLog::note(const Handshake& handshake, const char* reason, Nanoseconds now) {

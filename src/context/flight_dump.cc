@@ -46,7 +46,8 @@ FlightDump::FlightDump(progress::Loop& loop, engine::Diagnostics& diagnostics, c
                        FlightOrigin origin)
     : loop_(loop), diagnostics_(diagnostics), setting_(config.flight_dump),
       signal_(flight_signal_number(config.flight_signal)), origin_(std::move(origin)) {
-  if (!setting_.empty()) diagnostics_.on_group_failed([this] { write_unasked("error"); });
+  if (setting_.empty()) return;
+  diagnostics_.on_group_failed([this]() NEZHA_REQUIRES_LOCK { write_unasked("error"); });
 }
 
 FlightDump::~FlightDump() {

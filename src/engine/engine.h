@@ -2,8 +2,7 @@
 // together; each of them has a header of its own, and names there what it uses of the others.
 //
 // Contract
-//   Owner    a Context. Every member function is called with the loop's progress lock held, except the
-//            constructor and destructor.
+//   Owner    a Context.
 //   Threads  none of its own: whoever drives the loop runs it.
 //   Errors   the first error of a communicator fails all its operations, is told to its other ranks,
 //            and is the answer to every later call on it. A lost connection is an event: what it left
@@ -58,61 +57,70 @@ class Engine final : public GroupCalls,
   ~Engine() override;
 
   // Called before the first group is created. `host`: what this rank shares with those of its host.
-  Status share_memory(memory::Host host);
+  Status share_memory(memory::Host host) NEZHA_REQUIRES_LOCK;
   // Null: this rank shares no memory.
-  const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
+  const memory::HostMemory* memory() const NEZHA_REQUIRES_LOCK {
+    return memory_ != nullptr ? &memory_->memory() : nullptr;
+  }
 
   // For a node: the operation that other members have begun and this one has not, if there is one.
   // A node submits it (without buffers) as soon as it can.
-  std::optional<wire::OpDescriptor> next_call(const Group& group) const;
+  std::optional<wire::OpDescriptor> next_call(const Group& group) const NEZHA_REQUIRES_LOCK;
 
   // GroupCalls
-  Result<Group*> create_group(GroupRequest request) override;
-  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) override;
-  void destroy_group(Group& group) noexcept override;
-  Status submit(Group& group, const OpRequest& request, Work& work) override;
-  Status submit_message(Group& group, const MessageRequest& request, Work& work) override;
-  Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request) override;
+  Result<Group*> create_group(GroupRequest request) NEZHA_REQUIRES_LOCK override;
+  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {})
+      NEZHA_REQUIRES_LOCK override;
+  void destroy_group(Group& group) noexcept NEZHA_REQUIRES_LOCK override;
+  Status submit(Group& group, const OpRequest& request, Work& work) NEZHA_REQUIRES_LOCK override;
+  Status submit_message(Group& group, const MessageRequest& request, Work& work)
+      NEZHA_REQUIRES_LOCK override;
+  Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request)
+      NEZHA_REQUIRES_LOCK override;
   Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
-                       ShrinkCall& call) override;
-  void fail(Group& group, const Status& why, bool tell) override { failures_.fail(group, why, tell); }
-  void abort(Group& group, const Status& why) noexcept override;
+                       ShrinkCall& call) NEZHA_REQUIRES_LOCK override;
+  void fail(Group& group, const Status& why, bool tell) NEZHA_REQUIRES_LOCK override {
+    failures_.fail(group, why, tell);
+  }
+  void abort(Group& group, const Status& why) noexcept NEZHA_REQUIRES_LOCK override;
 
   // True: operations are running or frames wait to leave, so somebody has to drive the loop.
-  bool has_work() const;
+  bool has_work() const NEZHA_REQUIRES_LOCK;
   // Whether a collective of more than so many bytes is under way.
-  bool has_operation_over(uint64_t bytes) const;
+  bool has_operation_over(uint64_t bytes) const NEZHA_REQUIRES_LOCK;
   // Tells every peer that nothing more will come.
-  void say_goodbye();
-  bool all_peers_left() const;
+  void say_goodbye() NEZHA_REQUIRES_LOCK;
+  bool all_peers_left() const NEZHA_REQUIRES_LOCK;
 
   const EngineOptions& options() const { return options_; }
   Nanoseconds now() const { return loop_.clock().now(); }
-  EngineCounters counters() const {
+  EngineCounters counters() const NEZHA_REQUIRES_LOCK {
     return {operations_.count(), transfers_.retransmitted(), connections_lost_};
   }
-  BufferPool& pool() { return pool_; }
-  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return peers_.all(); }
+  BufferPool& pool() NEZHA_REQUIRES_LOCK { return pool_; }
+  const PeerLinksList& peers() const NEZHA_REQUIRES_LOCK { return peers_.all(); }
   // How many collectives of the group are not over.
-  static size_t open_calls(const Group& group) { return Collectives::of(group).active.size(); }
-  const GroupTable& groups() const { return groups_; }
-  Diagnostics& diagnostics() { return diagnostics_; }
-  Failures& failures() { return failures_; }
-  Losses& losses() { return losses_; }
-  Transfers& transfers() { return transfers_; }
-  CreditAccounts& credit() { return credit_; }
-  Shrinker& shrinker() { return shrinker_; }
-  Supervisor& supervisor() { return supervisor_; }
-  const MissingConnections& missing() const { return missing_; }
+  static size_t open_calls(const Group& group) NEZHA_REQUIRES_LOCK {
+    return Collectives::of(group).active.size();
+  }
+  const GroupTable& groups() const NEZHA_REQUIRES_LOCK { return groups_; }
+  Diagnostics& diagnostics() NEZHA_REQUIRES_LOCK { return diagnostics_; }
+  Failures& failures() NEZHA_REQUIRES_LOCK { return failures_; }
+  Losses& losses() NEZHA_REQUIRES_LOCK { return losses_; }
+  Transfers& transfers() NEZHA_REQUIRES_LOCK { return transfers_; }
+  CreditAccounts& credit() NEZHA_REQUIRES_LOCK { return credit_; }
+  Shrinker& shrinker() NEZHA_REQUIRES_LOCK { return shrinker_; }
+  Supervisor& supervisor() NEZHA_REQUIRES_LOCK { return supervisor_; }
+  const MissingConnections& missing() const NEZHA_REQUIRES_LOCK { return missing_; }
 
   // progress::LoopClient
-  bool run(Nanoseconds now) override;
-  Nanoseconds next_wakeup() const override { return next_wakeup_; }
+  bool run(Nanoseconds now) NEZHA_REQUIRES_LOCK override;
+  Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK override { return next_wakeup_; }
   // Nobody polls while a collective is under way over connections whose bytes take the rails longer
   // than kPolledMaxS.
-  progress::Polling polling() const override;
+  progress::Polling polling() const NEZHA_REQUIRES_LOCK override;
   // Every group fails: nobody knows what was left undone.
-  void out_of_memory() noexcept override;
+  void out_of_memory() noexcept NEZHA_REQUIRES_LOCK override;
 
  private:
   // Measured: beyond this, callers that sleep until they are woken are as quick
@@ -136,7 +144,7 @@ class Engine final : public GroupCalls,
   void on_down(transport::Connection& connection, transport::WorkQueue& unacknowledged,
                const Status& why, bool in_order) override;
 
-  void retire(uint64_t comm) override;
+  void retire(uint64_t comm) NEZHA_REQUIRES_LOCK override;
   Group& add_group(uint64_t comm);
   // Sets `refused` when the group would have to be parked and the peer's budget has no room for it.
   Group* find_or_park(uint64_t comm, int peer, bool* refused);
@@ -145,9 +153,9 @@ class Engine final : public GroupCalls,
   bool may_serve(const Group* group, const wire::FrameHeader& header) const;
 
   template <class Begin>
-  Status guarded(const Work& work, Begin begin);
-  Status begin(Group& group, const OpRequest& request, Work& work);
-  Status begin(Group& group, const MessageRequest& request, Work& work);
+  Status guarded(const Work& work, Begin begin) NEZHA_REQUIRES_LOCK;
+  Status begin(Group& group, const OpRequest& request, Work& work) NEZHA_REQUIRES_LOCK;
+  Status begin(Group& group, const MessageRequest& request, Work& work) NEZHA_REQUIRES_LOCK;
   // The error of a group reaches its operations. Needs no memory, as it must work when there is none.
   void settle(Group& group) noexcept;
   void settle_all();

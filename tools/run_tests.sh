@@ -75,7 +75,9 @@ quietly() { # shows the output of what fails only
 
 rules() {
   local rule status=0
-  for rule in check_layers tidy features promises; do .venv/bin/python "tools/$rule.py" || status=1; done
+  for rule in check_layers tidy features promises progress_lock; do
+    .venv/bin/python "tools/$rule.py" || status=1
+  done
   .venv/bin/python -m ruff check --quiet . || status=1
   if .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
     .venv/bin/python -m mypy || status=1

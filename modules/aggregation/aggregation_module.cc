@@ -12,7 +12,7 @@ class Nodes final : public context::AggregationModule {
  public:
   Result<std::unique_ptr<AggregationClient>> make_client(
       const Config& config, const AggregationClient::Rank& rank, progress::Loop& loop,
-      const AggregationClient::Hosts& hosts) const override {
+      const AggregationClient::Hosts& hosts) const NEZHA_EXCLUDES_LOCK override {
     auto options = make_client_options(config, rank);
     if (!options) return options.status();
     auto client = std::make_unique<NodeClient>(loop, hosts, std::move(*options));
@@ -21,7 +21,7 @@ class Nodes final : public context::AggregationModule {
   }
 
   Result<std::unique_ptr<context::AggregationNode>> start_node(
-      const nezha_aggregator_options& options) const override {
+      const nezha_aggregator_options& options) const NEZHA_EXCLUDES_LOCK override {
     auto node = aggregation::start_node(options);
     if (!node) return node.status();
     return std::unique_ptr<context::AggregationNode>(std::move(*node));

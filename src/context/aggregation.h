@@ -4,8 +4,7 @@
 //
 // Contract
 //   Owner    Context owns the client, each Communicator its AggregationGroup, which is destroyed
-//            before the client. Both are called with the loop's progress lock held, unless a
-//            function says otherwise. The module lives as long as the process, for any thread.
+//            before the client. The module lives as long as the process, for any thread.
 //   Errors   a lost node is no error: operations that it did not complete are completed over the
 //            host rails, with the same bits on every rank.
 #pragma once
@@ -31,10 +30,10 @@ class AggregationGroup {
  public:
   virtual ~AggregationGroup() = default;
   // Submits an operation, as Engine::submit does.
-  virtual Status submit(const engine::OpRequest& request, engine::Work& work) = 0;
+  virtual Status submit(const engine::OpRequest& request, engine::Work& work) NEZHA_REQUIRES_LOCK = 0;
   // Waits until all ranks use the node, or until it is known that they will not do so soon: at most two
-  // seconds. All ranks call it, before the first operation and without the progress lock.
-  virtual void settle() = 0;
+  // seconds. All ranks call it, before the first operation.
+  virtual void settle() NEZHA_EXCLUDES_LOCK = 0;
 };
 
 // One rank's connection to its aggregation node, shared by its communicators. It is the loop's client and
@@ -55,12 +54,12 @@ class AggregationClient {
   virtual ~AggregationClient() = default;
   // Makes the part of one communicator. `group`, the communicator's in the engine, may fail and be
   // destroyed before this client.
-  virtual Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) = 0;
-  virtual bool has_work() const = 0;
+  virtual Result<std::unique_ptr<AggregationGroup>> add(engine::Group& group) NEZHA_REQUIRES_LOCK = 0;
+  virtual bool has_work() const NEZHA_REQUIRES_LOCK = 0;
   // Writes counters as fields of the object that is open in `json`.
-  virtual void write(JsonWriter& json) const = 0;
+  virtual void write(JsonWriter& json) const NEZHA_REQUIRES_LOCK = 0;
   // Says goodbye to the node.
-  virtual void leave() = 0;
+  virtual void leave() NEZHA_REQUIRES_LOCK = 0;
 };
 
 // An aggregation node in this process. Any thread may call it; one thread destroys it, and it then
@@ -70,7 +69,7 @@ class AggregationNode {
   virtual ~AggregationNode() = default;
   virtual uint16_t port() const = 0;
   // The text of nezha_aggregator_stats.
-  virtual std::string stats_json() = 0;
+  virtual std::string stats_json() NEZHA_EXCLUDES_LOCK = 0;
 };
 
 class AggregationModule {
@@ -79,14 +78,14 @@ class AggregationModule {
   static constexpr char kInterface[] = "aggregation nodes";
 
   virtual ~AggregationModule() = default;
-  // Blocks for at most a second; called without the progress lock. `invalid_argument` for a
-  // configuration without a job's key, a key that is not valid, or a node to which no device leads.
+  // Blocks for at most a second. `invalid_argument` for a configuration without a job's key, a key that
+  // is not valid, or a node to which no device leads.
   virtual Result<std::unique_ptr<AggregationClient>> make_client(
       const Config& config, const AggregationClient::Rank& rank, progress::Loop& loop,
-      const AggregationClient::Hosts& hosts) const = 0;
+      const AggregationClient::Hosts& hosts) const NEZHA_EXCLUDES_LOCK = 0;
   // Starts a node, as nezha_aggregator_start does.
   virtual Result<std::unique_ptr<AggregationNode>> start_node(
-      const nezha_aggregator_options& options) const = 0;
+      const nezha_aggregator_options& options) const NEZHA_EXCLUDES_LOCK = 0;
   // Writes about the configured node, as fields of the object that is open in `json`: "reachable",
   // "reason", and, if it is reachable, "served_by" and "topology". Blocks for some seconds.
   virtual Status describe_node(const Config& config, JsonWriter& json) const = 0;

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/common/message.h"
 #include "engine/common/work.h"
+#include "progress/progress_lock.h"
 
 namespace nezha::context {
 
@@ -29,9 +30,9 @@ class Batch {
   void add(const engine::MessageRequest& request, double timeout_s);
   size_t size() const { return items_.size(); }
 
-  // With the loop's progress lock held. `timeout_s` is for those that have none of their own.
+  // `timeout_s` is for those that have none of their own.
   template <class Submit>
-  void start(Submit submit, const Clock& clock, double timeout_s);
+  void start(Submit submit, const Clock& clock, double timeout_s) NEZHA_REQUIRES_LOCK;
   bool is_done() const;
   Status status() const;
 
@@ -60,7 +61,7 @@ void Batch::start(Submit submit, const Clock& clock, double timeout_s) {
       operation->output_counts = item.output_counts;
     }
     const auto deadline = deadline_after(clock, item.timeout_s > 0 ? item.timeout_s : timeout_s);
-    std::visit([&](auto& request) {
+    std::visit([&](auto& request) NEZHA_REQUIRES_LOCK {
       request.deadline = deadline;
       if (outcome.is_ok()) outcome = submit(request, works_[i]);
     }, item.request);

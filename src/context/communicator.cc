@@ -68,7 +68,10 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
 }
 
 Communicator::~Communicator() {
-  if (group_ == nullptr) return;
+  if (group_ != nullptr) leave();
+}
+
+void Communicator::leave() {
   save_table_file();
   Loop::Lock lock(context_->loop());
   aggregation_.reset();

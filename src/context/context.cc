@@ -209,9 +209,7 @@ Status Context::connect() {
   loop_->set_client(engine_.get());
   NEZHA_RETURN_IF_ERROR(watch_flight());
   if (world_size_ == 1) return Status::ok();
-  auto gate = make_message_gate(engine_->peers());
-  if (!gate) return gate.status();
-  engine_->set_message_gate(std::move(*gate));
+  NEZHA_RETURN_IF_ERROR(set_message_gate());
   const Status aggregation = open_aggregation();
   const transport::MeshRequest request = mesh_request();
   progress::Loop::Lock lock(*loop_);
@@ -253,6 +251,14 @@ Status Context::share_memory(const transport::MeshRequest& request, const std::v
   // The connections that share no memory, either, have logged the reason.
   if (!apart.empty()) return Status::ok();
   log::warn_once("shm", "ranks of this host do not carry out operations in memory: " + why);
+  return Status::ok();
+}
+
+Status Context::set_message_gate() {
+  progress::Loop::Lock lock(*loop_);
+  auto gate = make_message_gate(engine_->peers());
+  if (!gate) return gate.status();
+  engine_->set_message_gate(std::move(*gate));
   return Status::ok();
 }
 

@@ -3,7 +3,7 @@
 //
 // Contract
 //   Owner    shared by the communicators made from it; the last one to go ends it.
-//   Threads  `create` blocks; the rest from any thread (each takes the loop's progress lock itself).
+//   Threads  `create` blocks; the rest from any thread.
 //   Errors   `create` fails with the first error of any rank, on every rank.
 #pragma once
 
@@ -39,7 +39,7 @@ struct ContextRequest {
 
 class Context {
  public:
-  static Result<std::shared_ptr<Context>> create(const ContextRequest& request);
+  static Result<std::shared_ptr<Context>> create(const ContextRequest& request) NEZHA_EXCLUDES_LOCK;
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -53,12 +53,13 @@ class Context {
   const Config& config() const { return config_; }
   progress::Loop& loop() { return *loop_; }
   engine::GroupCalls& groups() { return *engine_; }
-  const engine::Engine& engine() const { return *engine_; }
+  const engine::Engine& engine() const NEZHA_REQUIRES_LOCK { return *engine_; }
   // Null without an aggregation node.
   AggregationClient* aggregation() { return aggregation_.get(); }
-  // True while somebody has to drive the loop. Called with the progress lock held.
-  bool has_work() const { return aggregation_ != nullptr ? aggregation_->has_work() || engine_->has_work()
-                                                      : engine_->has_work(); }
+  // True while somebody has to drive the loop.
+  bool has_work() const NEZHA_REQUIRES_LOCK {
+    return (aggregation_ != nullptr && aggregation_->has_work()) || engine_->has_work();
+  }
   const schedule::CostTable& costs() const { return costs_; }
   // The user's own algorithm; null where there is none.
   const schedule::FileAlgorithm* file_algorithm() const { return file_algorithm_.get(); }
@@ -68,39 +69,41 @@ class Context {
       const engine::PeerLinksList& peers) const;
 
   // JSON for nezha_describe.
-  std::string rails_json();
-  std::string stats_json();
-  std::string flight_json();
+  std::string rails_json() NEZHA_EXCLUDES_LOCK;
+  std::string stats_json() NEZHA_EXCLUDES_LOCK;
+  std::string flight_json() NEZHA_EXCLUDES_LOCK;
   // Writes flight_json() to `path`; "": where the option flight_dump says. Returns the file's name.
-  Result<std::string> dump_flight(const std::string& path);
+  Result<std::string> dump_flight(const std::string& path) NEZHA_EXCLUDES_LOCK;
 
  private:
   Context() = default;
-  Status open(const ContextRequest& request);
+  Status open(const ContextRequest& request) NEZHA_EXCLUDES_LOCK;
   Status choose_rails();
   Status choose_tcp_rails(const std::string& filter);
   Status check_authentication(const ContextRequest& request, bool has_secret);
   Status check_protection() const;
   void warn_of_strangers() const;
   Status join(const ContextRequest& request);
-  Status connect();
+  Status connect() NEZHA_EXCLUDES_LOCK;
   engine::EngineOptions engine_options() const;
   transport::MeshRequest mesh_request() const;
   bool connects_on_demand() const;
-  Status share_memory(const transport::MeshRequest& request, const std::vector<int>& apart);
-  Status watch_flight();
+  Status share_memory(const transport::MeshRequest& request, const std::vector<int>& apart)
+      NEZHA_REQUIRES_LOCK;
+  Status set_message_gate() NEZHA_EXCLUDES_LOCK;
+  Status watch_flight() NEZHA_EXCLUDES_LOCK;
   // These two read the configured files: the rails' calibration, and the user's algorithm.
   Status load_calibration();
   Status load_algorithm();
   Status about_calibration(const Status& status) const;
   Status about_option(const char* name, FieldIndex field, const Status& status) const;
   double rate_of(const transport::RailAddress& rail) const;
-  std::string address_of(size_t rail) const;
+  std::string address_of(size_t rail) const NEZHA_REQUIRES_LOCK;
   Status agree_costs();
   void find_hosts();
-  Status open_aggregation();
+  Status open_aggregation() NEZHA_EXCLUDES_LOCK;
   void leave_store(double patience_s);
-  void leave();
+  void leave() NEZHA_EXCLUDES_LOCK;
 
   int rank_ = 0;
   int world_size_ = 1;

@@ -48,17 +48,17 @@ void Context::leave() {
   engine_->acknowledge_all();
   // The rank also waits for connections that are being made: those that it needs, such as to tell a
   // rank of an error, and those that a peer may count as made. The goodbye is for these ranks, too.
-  lock.drive_to_the_end([&] { return engine_->is_drained() && !engine_->is_connecting(); }, linger);
+  const auto is_connecting = [&]() NEZHA_REQUIRES_LOCK { return engine_->is_connecting(); };
+  const auto is_drained = [&]() NEZHA_REQUIRES_LOCK { return engine_->is_drained(); };
+  lock.drive_to_the_end([&]() NEZHA_REQUIRES_LOCK { return is_drained() && !is_connecting(); }, linger);
   // Transfers to a rank that is still being connected need longer.
   const Nanoseconds met = linger + static_cast<Nanoseconds>(3 * config_.probe_timeout_s * kSecond);
-  const auto is_through = [&] { return engine_->is_drained() || !engine_->is_connecting(); };
-  lock.drive_to_the_end(is_through, met);
-  lock.drive_to_the_end([&] { return engine_->is_drained(); },
-                         std::max(linger, std::min(met, loop_->clock().now() + kFarewell)));
+  lock.drive_to_the_end([&]() NEZHA_REQUIRES_LOCK { return is_drained() || !is_connecting(); }, met);
+  lock.drive_to_the_end(is_drained, std::max(linger, std::min(met, loop_->clock().now() + kFarewell)));
   engine_->stop_connecting();
   engine_->say_goodbye();
   // This rank reads on for a moment: a reset could reach the others in place of its last frames.
-  lock.drive_to_the_end([&] { return engine_->all_peers_left(); },
+  lock.drive_to_the_end([&]() NEZHA_REQUIRES_LOCK { return engine_->all_peers_left(); },
                          std::min(linger, loop_->clock().now() + kFarewell));
 }
 

@@ -46,7 +46,8 @@ FlightDump::FlightDump(progress::Loop& loop, engine::Engine& engine, const Confi
                        FlightOrigin origin)
     : loop_(loop), engine_(engine), setting_(config.flight_dump),
       signal_(flight_signal_number(config.flight_signal)), origin_(std::move(origin)) {
-  if (!setting_.empty()) engine_.on_group_failed([this] { write_unasked("error"); });
+  if (setting_.empty()) return;
+  engine_.on_group_failed([this]() NEZHA_REQUIRES_LOCK { write_unasked("error"); });
 }
 
 FlightDump::~FlightDump() {

@@ -3,8 +3,8 @@
 //
 // Contract
 //   Owner    a Context, which outlives it with its loop and engine.
-//   Threads  the loop's progress lock held, for every member and for construction and destruction, except
-//            `write`, which waits for the disk and is for callers without a lock.
+//   Threads  `write` waits for the disk and is for callers without a lock; all else, construction and
+//            destruction too, happens with the loop's progress lock held.
 //   Errors   a dump that cannot be written is `invalid_argument` for a caller who asked for it,
 //            otherwise a warning in the log; it never disturbs an operation. The thread for files
 //            (base/file.h) writes the dumps after failures and signals: operations end first, and
@@ -42,19 +42,19 @@ class FlightDump final : public progress::Pollable {
   FlightDump& operator=(const FlightDump&) = delete;
 
   // Starts to watch for the configured signal, if there is one.
-  Status watch_signal();
+  Status watch_signal() NEZHA_REQUIRES_LOCK;
 
   // `reason`: "error", "signal" or "call".
-  std::string json(std::string_view reason) const;
+  std::string json(std::string_view reason) const NEZHA_REQUIRES_LOCK;
   // Writes `json`, the text of json(), to `path`; "": where the option flight_dump says. Returns
   // the file's name.
   Result<std::string> write(const std::string& json, const std::string& path) const;
 
   // The signal came.
-  void on_ready(uint32_t epoll_events) override;
+  void on_ready(uint32_t epoll_events) NEZHA_REQUIRES_LOCK override;
 
  private:
-  void write_unasked(std::string_view reason) const;
+  void write_unasked(std::string_view reason) const NEZHA_REQUIRES_LOCK;
 
   progress::Loop& loop_;
   engine::Engine& engine_;

@@ -100,7 +100,7 @@ bool Communicator::wait_for(Done done, Nanoseconds deadline) {
   Loop& loop = context_->loop();
   while (!done() && loop.clock().now() < deadline && !interrupted()) {
     loop.drive_until(done, end_of_piece(loop.clock(), deadline),
-                     [&] { work_left = context_->has_work(); });
+                     [&]() NEZHA_REQUIRES_LOCK { work_left = context_->has_work(); });
   }
   if (work_left) loop.kick();
   return done();
@@ -188,8 +188,10 @@ Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch
   bool work_left = false;
   {
     Loop::Lock lock(loop);
-    started.start([this](const auto& request, engine::Work& work) { return submit(request, work); },
-                  loop.clock(), timeout_s);
+    const auto begin = [this](const auto& request, engine::Work& work) NEZHA_REQUIRES_LOCK {
+      return submit(request, work);
+    };
+    started.start(begin, loop.clock(), timeout_s);
     stay(lock, [&] { return started.is_done(); }, batch == nullptr, options);
     work_left = context_->has_work();
   }

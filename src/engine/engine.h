@@ -2,8 +2,7 @@
 // it. The work is done by its parts (parts.h), which nobody else reaches.
 //
 // Contract
-//   Owner    a Context. Every member function is called with the loop's progress lock held, except the
-//            constructor and destructor.
+//   Owner    a Context.
 //   Threads  none of its own: whoever drives the loop runs it.
 //   Errors   the first error of a communicator fails all its operations, is told to its other ranks,
 //            and is the answer to every later call on it.
@@ -24,6 +23,7 @@
 #include "engine/operation/memory_progress.h"
 #include "engine/parts.h"
 #include "progress/loop.h"
+#include "progress/progress_lock.h"
 #include "transport/transport.h"
 
 namespace nezha::engine {
@@ -47,100 +47,115 @@ class Engine : public GroupCalls, public progress::LoopClient {
 
   // ---- making. Called before the first group is created.
   // `host`: what this rank shares with those of its host.
-  Status share_memory(memory::Host host);
+  Status share_memory(memory::Host host) NEZHA_REQUIRES_LOCK;
   // Null: this rank shares no memory.
-  const memory::HostMemory* memory() const { return memory_ != nullptr ? &memory_->memory() : nullptr; }
+  const memory::HostMemory* memory() const NEZHA_REQUIRES_LOCK {
+    return memory_ != nullptr ? &memory_->memory() : nullptr;
+  }
   // Null: messages do not wait for rails.
-  void set_message_gate(std::unique_ptr<MessageGate> gate) { parts_.transfers.set_gate(std::move(gate)); }
+  void set_message_gate(std::unique_ptr<MessageGate> gate) NEZHA_REQUIRES_LOCK {
+    parts_.transfers.set_gate(std::move(gate));
+  }
   // The connections that its peers hold from the start.
-  void add_connection(std::unique_ptr<transport::Connection> made) {
+  void add_connection(std::unique_ptr<transport::Connection> made) NEZHA_REQUIRES_LOCK {
     parts_.supervisor.add(std::move(made));
   }
   // Null: connections are not made again.
-  void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) {
+  void set_connection_manager(std::unique_ptr<transport::ConnectionManager> manager) NEZHA_REQUIRES_LOCK {
     parts_.supervisor.set_connection_manager(std::move(manager));
   }
   // Where connections, and what makes them, tell what happens to them.
-  transport::ConnectionEvents& connection_events() { return arrivals_; }
-  transport::JoinEvents& join_events() { return parts_.supervisor; }
+  transport::ConnectionEvents& connection_events() NEZHA_REQUIRES_LOCK { return arrivals_; }
+  transport::JoinEvents& join_events() NEZHA_REQUIRES_LOCK { return parts_.supervisor; }
 
   // ---- GroupCalls
-  Result<Group*> create_group(GroupRequest request) override {
+  Result<Group*> create_group(GroupRequest request) NEZHA_REQUIRES_LOCK override {
     return parts_.keeper.create_group(std::move(request));
   }
-  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {}) override {
+  void set_members(Group& group, std::vector<int> members, schedule::AggregationTree tree = {})
+      NEZHA_REQUIRES_LOCK override {
     parts_.keeper.set_members(group, std::move(members), std::move(tree));
   }
-  void destroy_group(Group& group) noexcept override;
-  Status submit(Group& group, const OpRequest& request, Work& work) override;
-  Status submit_message(Group& group, const MessageRequest& request, Work& work) override;
-  Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request) override;
+  void destroy_group(Group& group) noexcept NEZHA_REQUIRES_LOCK override;
+  Status submit(Group& group, const OpRequest& request, Work& work) NEZHA_REQUIRES_LOCK override;
+  Status submit_message(Group& group, const MessageRequest& request, Work& work)
+      NEZHA_REQUIRES_LOCK override;
+  Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request)
+      NEZHA_REQUIRES_LOCK override;
   Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
-                       ShrinkCall& call) override;
-  void fail(Group& group, const Status& why, bool tell) override {
+                       ShrinkCall& call) NEZHA_REQUIRES_LOCK override;
+  void fail(Group& group, const Status& why, bool tell) NEZHA_REQUIRES_LOCK override {
     parts_.failures.fail(group, why, tell);
   }
-  void abort(Group& group, const Status& why) noexcept override;
+  void abort(Group& group, const Status& why) noexcept NEZHA_REQUIRES_LOCK override;
 
   // ---- for a node
   // The operation that other members have begun and this one has not, if there is one. A node submits it
   // (without buffers) as soon as it can.
-  std::optional<wire::OpDescriptor> next_call(const Group& group) const;
+  std::optional<wire::OpDescriptor> next_call(const Group& group) const NEZHA_REQUIRES_LOCK;
   // How many collectives of the group are not over.
-  static size_t open_calls(const Group& group) { return Collectives::of(group).active.size(); }
+  static size_t open_calls(const Group& group) NEZHA_REQUIRES_LOCK {
+    return Collectives::of(group).active.size();
+  }
   // Tells all members of a group that failed again that it did.
-  void tell_failure(const Group& group) { parts_.failures.tell(group); }
+  void tell_failure(const Group& group) NEZHA_REQUIRES_LOCK { parts_.failures.tell(group); }
   // Nothing connects this rank with the peer any more.
-  void lose(int peer, const Status& why) { parts_.losses.lost(peer, why, false); }
+  void lose(int peer, const Status& why) NEZHA_REQUIRES_LOCK { parts_.losses.lost(peer, why, false); }
   // The bytes that peers may make it hold.
-  void set_buffer_limit(uint64_t bytes) { parts_.pool.set_limit(bytes); }
-  bool is_over_buffer_limit() const { return parts_.pool.is_over_limit(); }
+  void set_buffer_limit(uint64_t bytes) NEZHA_REQUIRES_LOCK { parts_.pool.set_limit(bytes); }
+  bool is_over_buffer_limit() const NEZHA_REQUIRES_LOCK { return parts_.pool.is_over_limit(); }
   // The communicator has ended here; or as many have as a session may have.
-  bool is_retired(uint64_t comm) const { return parts_.groups.is_retired(comm); }
-  bool has_retired_too_many() const { return parts_.groups.has_retired_too_many(); }
+  bool is_retired(uint64_t comm) const NEZHA_REQUIRES_LOCK { return parts_.groups.is_retired(comm); }
+  bool has_retired_too_many() const NEZHA_REQUIRES_LOCK { return parts_.groups.has_retired_too_many(); }
 
   // ---- leaving
-  void acknowledge_all() { parts_.credit.acknowledge_all(); }
+  void acknowledge_all() NEZHA_REQUIRES_LOCK { parts_.credit.acknowledge_all(); }
   // Everything sent is acknowledged.
-  bool is_drained() const { return parts_.transfers.is_drained(); }
+  bool is_drained() const NEZHA_REQUIRES_LOCK { return parts_.transfers.is_drained(); }
   // Connections are being made that this rank needs, or that a peer may count as made.
-  bool is_connecting() const { return parts_.missing.is_connecting() || parts_.missing.is_accepting(); }
+  bool is_connecting() const NEZHA_REQUIRES_LOCK {
+    return parts_.missing.is_connecting() || parts_.missing.is_accepting();
+  }
   // No connection is judged or made again from here on.
-  void stop_connecting() { parts_.supervisor.stop(); }
+  void stop_connecting() NEZHA_REQUIRES_LOCK { parts_.supervisor.stop(); }
   // Tells every peer that nothing more will come.
-  void say_goodbye();
-  bool all_peers_left() const;
+  void say_goodbye() NEZHA_REQUIRES_LOCK;
+  bool all_peers_left() const NEZHA_REQUIRES_LOCK;
 
   // ---- looking
   Nanoseconds now() const { return parts_.clock.now(); }
-  EngineCounters counters() const;
+  EngineCounters counters() const NEZHA_REQUIRES_LOCK;
   // True: operations are running or frames wait to leave, so somebody has to drive the loop.
-  bool has_work() const;
+  bool has_work() const NEZHA_REQUIRES_LOCK;
   // Whether a collective of more than so many bytes is under way.
-  bool has_operation_over(uint64_t bytes) const;
+  bool has_operation_over(uint64_t bytes) const NEZHA_REQUIRES_LOCK;
   // By global rank; null for this rank. They are changed here only.
-  const std::vector<std::unique_ptr<PeerLinks>>& peers() const { return parts_.peers.all(); }
-  RailDivider::Snapshots rails() const { return parts_.transfers.divider().snapshots(); }
-  const std::map<int, std::string>& placed_rails() const { return parts_.missing.placed_rails(); }
+  const PeerLinksList& peers() const NEZHA_REQUIRES_LOCK { return parts_.peers.all(); }
+  RailDivider::Snapshots rails() const NEZHA_REQUIRES_LOCK {
+    return parts_.transfers.divider().snapshots();
+  }
+  const std::map<int, std::string>& placed_rails() const NEZHA_REQUIRES_LOCK {
+    return parts_.missing.placed_rails();
+  }
   // `listener` (null: none) is called when groups have failed, before their operations complete.
-  void on_group_failed(std::function<void()> listener) {
+  void on_group_failed(std::function<void()> listener) NEZHA_REQUIRES_LOCK {
     parts_.diagnostics.on_group_failed(std::move(listener));
   }
-  void write_flight(JsonWriter& json, int64_t unix_offset_us) {
+  void write_flight(JsonWriter& json, int64_t unix_offset_us) NEZHA_REQUIRES_LOCK {
     parts_.diagnostics.write_flight(json, unix_offset_us);
   }
-  void write_stragglers(const Group& group, JsonWriter& json) const {
+  void write_stragglers(const Group& group, JsonWriter& json) const NEZHA_REQUIRES_LOCK {
     parts_.diagnostics.write_stragglers(group, json);
   }
 
   // ---- progress::LoopClient
-  bool run(Nanoseconds now) override;
-  Nanoseconds next_wakeup() const override { return next_wakeup_; }
+  bool run(Nanoseconds now) NEZHA_REQUIRES_LOCK override;
+  Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK override { return next_wakeup_; }
   // Nobody polls while a collective is under way over connections whose bytes take the rails longer
   // than kPolledMaxS.
-  progress::Polling polling() const override;
+  progress::Polling polling() const NEZHA_REQUIRES_LOCK override;
   // Every group fails: nobody knows what was left undone.
-  void out_of_memory() noexcept override;
+  void out_of_memory() noexcept NEZHA_REQUIRES_LOCK override;
 
  protected:
   Parts parts_;
@@ -151,9 +166,9 @@ class Engine : public GroupCalls, public progress::LoopClient {
   static constexpr double kPolledMaxS = 2.5e-3;
 
   template <class Begin>
-  Status guarded(const Work& work, Begin begin);
-  Status begin(Group& group, const OpRequest& request, Work& work);
-  Status begin(Group& group, const MessageRequest& request, Work& work);
+  Status guarded(const Work& work, Begin begin) NEZHA_REQUIRES_LOCK;
+  Status begin(Group& group, const OpRequest& request, Work& work) NEZHA_REQUIRES_LOCK;
+  Status begin(Group& group, const MessageRequest& request, Work& work) NEZHA_REQUIRES_LOCK;
 
   progress::Loop& loop_;
   Arrivals arrivals_{parts_};

@@ -25,16 +25,16 @@ Status Engine::guarded(const Work& work, Begin begin) {
 }
 
 Status Engine::submit(Group& group, const OpRequest& request, Work& work) {
-  return guarded(work, [&] { return begin(group, request, work); });
+  return guarded(work, [&]() NEZHA_REQUIRES_LOCK { return begin(group, request, work); });
 }
 
 Status Engine::submit_message(Group& group, const MessageRequest& request, Work& work) {
-  return guarded(work, [&] { return begin(group, request, work); });
+  return guarded(work, [&]() NEZHA_REQUIRES_LOCK { return begin(group, request, work); });
 }
 
 Status Engine::submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,
                              Nanoseconds deadline, ShrinkCall& call) {
-  return guarded(call.work, [&] {
+  return guarded(call.work, [&]() NEZHA_REQUIRES_LOCK {
     NEZHA_RETURN_IF_ERROR(parts_.shrinker.begin(group, std::move(policy), deadline, call));
     run(now());
     return Status::ok();

@@ -40,7 +40,7 @@ Loop::~Loop() {
 Status Loop::start() {
   NEZHA_CHECK(client_ != nullptr && !thread_.joinable());
   try {
-    thread_ = std::thread([this] { background(); });
+    thread_ = std::thread([this]() NEZHA_EXCLUDES_LOCK { background(); });
   } catch (const std::system_error& failure) {
     return error(Code::exhausted, "cannot start the background thread: %s; raise the thread limit "
                  "(ulimit -u)", failure.what());
@@ -198,7 +198,7 @@ void Loop::guarded(Call call) {
 
 bool Loop::ask_polled() {
   bool any = false;
-  guarded([&] {
+  guarded([&]() NEZHA_REQUIRES_LOCK {
     for (polled_next_ = 0; polled_next_ < polled_.size();) any |= polled_[polled_next_++]->poll();
   });
   polled_next_ = 0;
@@ -224,7 +224,7 @@ bool Loop::pause_to_gather(Nanoseconds until) {
 // How long the loop may sleep: `timeout_ms`, or less where a Polled does not allow as much.
 int Loop::limit_sleep(int timeout_ms) {
   int limit_ms = 0;  // when memory runs out: this turn looks at what the client then ended
-  guarded([&] {
+  guarded([&]() NEZHA_REQUIRES_LOCK {
     int allowed_ms = timeout_ms;
     for (Polled* polled : polled_) {
       const Polled::Sleep sleep = polled->may_sleep();
@@ -266,7 +266,7 @@ int Loop::turn(Nanoseconds deadline, bool may_spin) {
   }
   event_count_ = count;
   if (!polled_.empty()) ask_polled();
-  guarded([&] { serve(); });
+  guarded([&]() NEZHA_REQUIRES_LOCK { serve(); });
   event_count_ = event_next_ = 0;
   return count;
 }

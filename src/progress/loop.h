@@ -33,17 +33,18 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/status.h"
+#include "progress/progress_lock.h"
 
 namespace nezha::progress {
 
-// Something with a descriptor. Called with the progress lock held.
+// Something with a descriptor.
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  virtual void on_ready(uint32_t epoll_events) = 0;
+  virtual void on_ready(uint32_t epoll_events) NEZHA_REQUIRES_LOCK = 0;
 };
 
-// A source of events that has to be asked for them. Called with the progress lock held.
+// A source of events that has to be asked for them.
 class Polled {
  public:
   enum class Sleep : uint8_t {
@@ -54,11 +55,11 @@ class Polled {
   virtual ~Polled() = default;
   // Handles what has happened; true when there was anything. It may add and remove Polled objects,
   // also itself.
-  virtual bool poll() = 0;
-  virtual Sleep may_sleep() = 0;
+  virtual bool poll() NEZHA_REQUIRES_LOCK = 0;
+  virtual Sleep may_sleep() NEZHA_REQUIRES_LOCK = 0;
   // How long the loop pauses before it looks again, because something long is arriving piece by
   // piece, and being woken by every piece would cost more than all else. 0: not at all.
-  virtual Nanoseconds gathers() { return 0; }
+  virtual Nanoseconds gathers() NEZHA_REQUIRES_LOCK { return 0; }
 };
 
 // The threads that poll for a while before the loop sleeps.
@@ -69,15 +70,15 @@ class LoopClient {
  public:
   virtual ~LoopClient() = default;
   // Called after each reap. True when output is left, which moves only while somebody drives.
-  virtual bool run(Nanoseconds now) = 0;
+  virtual bool run(Nanoseconds now) NEZHA_REQUIRES_LOCK = 0;
   // The next instant at which `run` must be called although nothing is ready.
-  virtual Nanoseconds next_wakeup() const = 0;
+  virtual Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK = 0;
   // Polling pays where going to sleep would delay something short. While something long is under way, it
   // only takes processors.
-  virtual Polling polling() const { return Polling::callers; }
+  virtual Polling polling() const NEZHA_REQUIRES_LOCK { return Polling::callers; }
   // Called when memory ran out in the middle of an event or of `run`. The client must end what was
   // going on: an exception would unwind the driver, to whose memory the engine may have pointers.
-  virtual void out_of_memory() noexcept {}
+  virtual void out_of_memory() noexcept NEZHA_REQUIRES_LOCK {}
 };
 
 struct LoopCounters {
@@ -106,36 +107,39 @@ class Loop {
   std::thread::native_handle_type background_thread() { return thread_.native_handle(); }
   void stop();
 
-  // Called with the progress lock held. Kernel errors: `exhausted` of add, `internal` of modify.
-  Status add(int fd, uint32_t epoll_events, Pollable* pollable);
-  Status modify(int fd, uint32_t epoll_events, Pollable* pollable);
-  void remove(int fd, Pollable* pollable);
-  void add_polled(Polled* polled) { polled_.push_back(polled); }
-  void remove_polled(Polled* polled);
+  // Kernel errors: `exhausted` of add, `internal` of modify.
+  Status add(int fd, uint32_t epoll_events, Pollable* pollable) NEZHA_REQUIRES_LOCK;
+  Status modify(int fd, uint32_t epoll_events, Pollable* pollable) NEZHA_REQUIRES_LOCK;
+  void remove(int fd, Pollable* pollable) NEZHA_REQUIRES_LOCK;
+  void add_polled(Polled* polled) NEZHA_REQUIRES_LOCK { polled_.push_back(polled); }
+  void remove_polled(Polled* polled) NEZHA_REQUIRES_LOCK;
 
   // Takes the progress lock for the life of the object, to look at or change what the loop owns.
-  class Lock {
+  class NEZHA_LOCK_ATTRIBUTE(scoped_lockable) Lock {
    public:
-    explicit Lock(Loop& loop) : loop_(loop) { loop_.acquire(); }
-    ~Lock() { loop_.release(); }
+    explicit Lock(Loop& loop) NEZHA_LOCK_ATTRIBUTE(acquire_capability(kProgressLock))
+        : loop_(loop) {
+      loop_.acquire();
+    }
+    ~Lock() NEZHA_LOCK_ATTRIBUTE(release_capability()) { loop_.release(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
     // Makes one pass without sleeping.
-    void drive_once() { loop_.turn(0, false); }
+    void drive_once() NEZHA_REQUIRES_LOCK { loop_.turn(0, false); }
     // Makes such a pass if the last one is more than 1 ms past: callers whose operations end
     // without a pass, again and again, would keep all others from driving.
-    void drive_if_due() {
+    void drive_if_due() NEZHA_REQUIRES_LOCK {
       if (loop_.clock_.now() - loop_.turned_at_ > kMillisecond) drive_once();
     }
     // Drives until `done()`, `deadline`, or another thread asks for the progress lock.
     template <class Done>
-    void drive_until(Done done, Nanoseconds deadline) {
+    void drive_until(Done done, Nanoseconds deadline) NEZHA_REQUIRES_LOCK {
       loop_.drive(done, deadline);
     }
     // Drives until `done()`, `deadline`, or the thread is interrupted, and gives way to nobody: for the
     // beginning and the end of a loop's life, when no other thread of the program knows it.
     template <class Done>
-    void drive_to_the_end(Done done, Nanoseconds deadline) {
+    void drive_to_the_end(Done done, Nanoseconds deadline) NEZHA_REQUIRES_LOCK {
       while (!done() && loop_.clock_.now() < deadline && !interrupted()) {
         loop_.turn(end_of_piece(loop_.clock_, deadline), false);
       }
@@ -148,10 +152,13 @@ class Loop {
   // Takes the progress lock for a short look. After a Lock the background thread assumes that its
   // holder was driving, and waits for kIdleBeforeBackground; after a Visit it goes on at once,
   // however often somebody looks.
-  class Visit {
+  class NEZHA_LOCK_ATTRIBUTE(scoped_lockable) Visit {
    public:
-    explicit Visit(Loop& loop) : loop_(loop) { loop_.acquire(); }
-    ~Visit() {
+    explicit Visit(Loop& loop) NEZHA_LOCK_ATTRIBUTE(acquire_capability(kProgressLock))
+        : loop_(loop) {
+      loop_.acquire();
+    }
+    ~Visit() NEZHA_LOCK_ATTRIBUTE(release_capability()) {
       loop_.release();
       loop_.kick(true);
     }
@@ -162,12 +169,11 @@ class Loop {
     Loop& loop_;
   };
 
-  // Called by any thread without the progress lock. Returns true when `done()` holds, false when
-  // `deadline` has passed. Drives the loop, or sleeps while another thread drives it. `done` may be
-  // called without the progress lock, so it must read atomics only. `leaving` is called with the
-  // lock held, before it is given back.
+  // Called by any thread. Returns true when `done()` holds, false when `deadline` has passed. Drives
+  // the loop, or sleeps while another thread drives it. `done` may be called without the progress lock,
+  // so it must read atomics only. `leaving` is called with the lock, before it is given back.
   template <class Done, class Leaving = Nothing>
-  bool drive_until(Done done, Nanoseconds deadline, Leaving leaving = {}) {
+  bool drive_until(Done done, Nanoseconds deadline, Leaving leaving = {}) NEZHA_EXCLUDES_LOCK {
     while (!done()) {
       if (deadline != kNever && clock_.now() >= deadline) return false;
       if (!acquire_if_free()) {
@@ -199,38 +205,38 @@ class Loop {
 
   Loop(const Clock& clock, Nanoseconds spin_ns) : clock_(clock), spin_ns_(spin_ns) {}
 
-  // Called with the progress lock held. Ends as soon as another thread asks for the lock, be it
-  // only to look at something or to add something.
+  // Ends as soon as another thread asks for the lock, be it only to look at something or to add
+  // something.
   template <class Done>
-  void drive(Done& done, Nanoseconds deadline) {
+  void drive(Done& done, Nanoseconds deadline) NEZHA_REQUIRES_LOCK {
     while (!done() && !contended() && (deadline == kNever || clock_.now() < deadline)) {
       turn(deadline, client_->polling() != Polling::nobody);
       if (sleepers_.load(std::memory_order_relaxed) > 0) wake_sleepers();
     }
   }
-  void acquire();
-  bool acquire_if_free();
+  void acquire() NEZHA_LOCK_ATTRIBUTE(acquire_capability(kProgressLock)) NEZHA_LOCK_UNCHECKED;
+  bool acquire_if_free() NEZHA_LOCK_ATTRIBUTE(try_acquire_capability(true, kProgressLock));
   bool this_thread_has_the_lock() const {
     return driver_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
-  void release();
+  void release() NEZHA_LOCK_ATTRIBUTE(release_capability(kProgressLock)) NEZHA_LOCK_UNCHECKED;
   void sleep_behind_driver(Nanoseconds deadline);
   void wake_sleepers();
   bool contended() const { return wanted_.load(std::memory_order_relaxed) > 0; }
   bool is_driven() const { return next_ticket_ != serving_; }  // under the mutex
   // Reaps once, sleeping until `deadline` at most, then runs the client. Returns the events' count.
-  int turn(Nanoseconds deadline, bool may_spin);
-  void serve();
+  int turn(Nanoseconds deadline, bool may_spin) NEZHA_REQUIRES_LOCK;
+  void serve() NEZHA_REQUIRES_LOCK;
   int poll(int timeout_ms);
-  int spin(Nanoseconds until, bool* news);
-  bool ask_polled();
-  int limit_sleep(int timeout_ms);
+  int spin(Nanoseconds until, bool* news) NEZHA_REQUIRES_LOCK;
+  bool ask_polled() NEZHA_REQUIRES_LOCK;
+  int limit_sleep(int timeout_ms) NEZHA_REQUIRES_LOCK;
   template <class Call>
-  void guarded(Call call);
-  bool pause_to_gather(Nanoseconds until);
+  void guarded(Call call) NEZHA_REQUIRES_LOCK;
+  bool pause_to_gather(Nanoseconds until) NEZHA_REQUIRES_LOCK;
   void wake();
   void let_callers_go_on(std::unique_lock<std::mutex>& lock);
-  void background();
+  void background() NEZHA_EXCLUDES_LOCK;
 
   const Clock& clock_;
   const Nanoseconds spin_ns_;

@@ -20,7 +20,7 @@ def tool(name):
 
 
 layers, tidy, test_runs = tool("check_layers"), tool("tidy"), tool("test_runs")
-features = tool("features")
+features, locks = tool("features"), tool("progress_lock")
 promises = tool("promises")
 
 
@@ -368,6 +368,32 @@ def test_linters_find_what_they_are_there_for(text, rule):
                             "--stdin-filename", "python/nezha/new.py", "-"],
                            input='"""New."""\n\n' + text, capture_output=True, text=True, cwd=ROOT)
     assert found.returncode == 1 and rule in found.stdout
+
+
+@pytest.mark.skipif(not locks.CLANG_TIDY.exists(), reason="clang-tidy is not installed here")
+def test_the_progress_lock_is_checked():
+    good = [
+        '#include "progress/loop.h"', "using namespace nezha::progress;",
+        "void take(Loop& loop) NEZHA_EXCLUDES_LOCK { Loop::Lock lock(loop); }",
+        "void add(Loop& loop, Polled* polled) NEZHA_REQUIRES_LOCK { loop.add_polled(polled); }",
+        "void call(Loop& loop, Polled* it) NEZHA_EXCLUDES_LOCK { Loop::Visit v(loop); add(loop, it); }",
+    ]
+    bad = {
+        "void f1(Loop& loop) NEZHA_EXCLUDES_LOCK { Loop::Lock lock(loop); Loop::Visit again(loop); }":
+            "acquiring lock 'kProgressLock' that is already held",
+        "void f2(Loop& loop) NEZHA_EXCLUDES_LOCK { Loop::Lock lock(loop); take(loop); }":
+            "cannot call function 'take' while lock 'kProgressLock' is held",
+        "void f3(Loop& loop) NEZHA_REQUIRES_LOCK { take(loop); }": "cannot call function 'take' while",
+        "void f4(Loop& loop, Polled* polled) { add(loop, polled); }":
+            "calling function 'add' requires holding lock 'kProgressLock'",
+        "void f5(Loop& loop) { take(loop); }": "calling function 'take' requires NEZHA_EXCLUDES_LOCK",
+        "void f6(Loop& loop) { Loop::Lock lock(loop); }": "requires NEZHA_EXCLUDES_LOCK",
+    }
+    found = "\n".join(locks.offences(ROOT, "\n".join([*good, *bad])))
+    lines = {int(line) for line in re.findall(r"sources\.cc:(\d+): ", found)}
+    assert lines == set(range(len(good) + 1, len(good) + len(bad) + 1)), found
+    for line, words in enumerate(bad.values(), len(good) + 1):
+        assert re.search(rf":{line}: .*{re.escape(words)}", found), (words, found)
 
 
 def test_the_slowest_cases_come_from_both_kinds_of_logs(tmp_path):

@@ -34,9 +34,8 @@ Result<std::unique_ptr<AggregationGroup>> NodeClient::add(engine::Group& group) 
 
 bool NodeClient::has_work() const {
   const bool moving = session_ != nullptr && session_->has_work();
-  return moving || std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group) {
-           return group->has_work();
-         });
+  return moving || std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group)
+                                   NEZHA_REQUIRES_LOCK { return group->has_work(); });
 }
 
 void NodeClient::dial(Nanoseconds now) {
@@ -100,9 +99,8 @@ bool NodeClient::run(Nanoseconds now) {
 
 Nanoseconds NodeClient::next_wakeup() const {
   const Nanoseconds session = session_ == nullptr ? dial_at_ : session_->next_wakeup();
-  const bool due = std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group) {
-    return group->is_due();
-  });
+  const bool due = std::any_of(groups_.begin(), groups_.end(), [](const NodeGroup* group)
+                                   NEZHA_REQUIRES_LOCK { return group->is_due(); });
   return due ? 0 : std::min(hosts_.turn.next_wakeup(), session);
 }
 

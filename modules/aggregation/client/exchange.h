@@ -1,8 +1,8 @@
 // Exchange: every rank of a group says something to all others: an all_gather of texts.
 //
 // Contract
-//   Owner    an object that drives the loop; every call with its progress lock held. One exchange
-//            at a time; meanwhile the group is used for nothing else.
+//   Owner    an object that drives the loop. One exchange at a time; meanwhile the group is used for
+//            nothing else.
 //   Errors   those of the group.
 #pragma once
 
@@ -21,11 +21,11 @@ class Exchange {
 
   // `same_length`: the texts of all ranks have the same length, and all ranks know that. Otherwise
   // a first round tells the lengths.
-  void start(std::string mine, bool same_length);
+  void start(std::string mine, bool same_length) NEZHA_REQUIRES_LOCK;
   bool is_running() const { return round_ != Round::none; }
   bool is_due() const { return is_running() && work_.is_done(); }
   // Continues the exchange; true when it is over, whether or not it succeeded.
-  bool poll();
+  bool poll() NEZHA_REQUIRES_LOCK;
   const Status& status() const { return status_; }
   // The text of that rank, once the exchange has succeeded.
   std::string_view of(int rank) const {
@@ -35,9 +35,9 @@ class Exchange {
 
  private:
   enum class Round : uint8_t { none, lengths, texts };
-  void gather_lengths();
-  void gather_texts();
-  void post(engine::OpRequest& request);
+  void gather_lengths() NEZHA_REQUIRES_LOCK;
+  void gather_texts() NEZHA_REQUIRES_LOCK;
+  void post(engine::OpRequest& request) NEZHA_REQUIRES_LOCK;
   void finish(const Status& status);
 
   engine::GroupCalls& calls_;

@@ -40,7 +40,8 @@ const char* name_of(Stage stage) {
 
 double seconds(Nanoseconds duration) { return std::max(static_cast<double>(duration) / 1e9, 1e-9); }
 
-Result<Group*> make_group(engine::GroupCalls& calls, const Group& like, CommNumber::Maker maker) {
+Result<Group*> make_group(engine::GroupCalls& calls, const Group& like,
+                          CommNumber::Maker maker) NEZHA_REQUIRES_LOCK {
   const uint64_t comm = CommNumber(maker, like.comm).parked();
   return make_plain_group(calls, comm, global_ranks(like), {}, like.costs);
 }

@@ -1,8 +1,7 @@
 // NodeGroup: what one communicator does through an aggregation node beside its host rails.
 //
 // Contract
-//   Owner    a Communicator; every call with the loop's progress lock held, except for `settle`.
-//            Collective: see AggregationGroup.
+//   Owner    a Communicator. Collective: see AggregationGroup.
 //   Memory   as in the engine: borrowed until the Work is done.
 //   Errors   errors of the host rails are the communicator's, and end the operations that are under
 //            way here. A lost node is no error.
@@ -51,24 +50,27 @@ struct NodeGroupCounters {
 class NodeGroup final : public AggregationGroup {
  public:
   // The contract is that of AggregationClient::add.
-  static Result<std::unique_ptr<NodeGroup>> create(NodeClient& client, engine::Group& group);
+  static Result<std::unique_ptr<NodeGroup>> create(NodeClient& client, engine::Group& group)
+      NEZHA_REQUIRES_LOCK;
   ~NodeGroup() override;
   NodeGroup(const NodeGroup&) = delete;
   NodeGroup& operator=(const NodeGroup&) = delete;
 
   // AggregationGroup
-  Status submit(const engine::OpRequest& request, engine::Work& work) override;
-  void settle() override;
+  Status submit(const engine::OpRequest& request, engine::Work& work) NEZHA_REQUIRES_LOCK override;
+  void settle() NEZHA_EXCLUDES_LOCK override;
 
   // For the client.
-  void run(Nanoseconds now);
-  bool has_work() const { return !open_.empty() || !queue_.empty() || !steps_.empty(); }
+  void run(Nanoseconds now) NEZHA_REQUIRES_LOCK;
+  bool has_work() const NEZHA_REQUIRES_LOCK {
+    return !open_.empty() || !queue_.empty() || !steps_.empty();
+  }
   // Whether something has ended that `run` has not looked at.
-  bool is_due() const;
+  bool is_due() const NEZHA_REQUIRES_LOCK;
   // Its counters, as fields of the object that is open.
-  void write(JsonWriter& json) const;
+  void write(JsonWriter& json) const NEZHA_REQUIRES_LOCK;
   // The session is lost and will be destroyed: the part of this group in it ends, without a message.
-  void on_session_lost();
+  void on_session_lost() NEZHA_REQUIRES_LOCK;
 
  private:
   // A round takes about as long as a short operation: it begins some operations before its result
@@ -128,47 +130,49 @@ class NodeGroup final : public AggregationGroup {
 
   // begin (group.cc)
   bool takes(const engine::OpRequest& request) const;
-  bool may_begin(const engine::OpRequest& request) const;
+  bool may_begin(const engine::OpRequest& request) const NEZHA_REQUIRES_LOCK;
   bool is_called() const {
     return stage_ == Stage::called || stage_ == Stage::registering || stage_ == Stage::registered;
   }
   bool is_active() const { return stage_ == Stage::active || stage_ == Stage::ending; }
   bool uses_node() const { return is_active() || (stage_ == Stage::leaving && next_seq_ < end_seq_); }
   void enter(Stage next);
-  Status begin(const engine::OpRequest& request, engine::Work& work);
-  Status begin_timed(const engine::OpRequest& request, engine::Work& work, control::Way way);
-  void begin_node_part(Operation& operation);
-  void begin_queued();
-  bool look_at(Operation& operation, Nanoseconds now);
+  Status begin(const engine::OpRequest& request, engine::Work& work) NEZHA_REQUIRES_LOCK;
+  Status begin_timed(const engine::OpRequest& request, engine::Work& work, control::Way way)
+      NEZHA_REQUIRES_LOCK;
+  void begin_node_part(Operation& operation) NEZHA_REQUIRES_LOCK;
+  void begin_queued() NEZHA_REQUIRES_LOCK;
+  bool look_at(Operation& operation, Nanoseconds now) NEZHA_REQUIRES_LOCK;
   void keep_result(const Operation& operation);
-  void finish(Operation& operation);
-  void end_everything();
+  void finish(Operation& operation) NEZHA_REQUIRES_LOCK;
+  void end_everything() NEZHA_REQUIRES_LOCK;
 
   // coordination (group_coordination.cc)
-  void pass_round();
-  RoundMessage round_message();
+  void pass_round() NEZHA_REQUIRES_LOCK;
+  RoundMessage round_message() NEZHA_REQUIRES_LOCK;
   // The outlook for the node after a round outside of the operations: `wait` means that it may
   // still come.
   enum class Prospect : uint8_t { wait, active, none };
-  void start_round(bool patient);
-  Prospect finish_round();
-  void conclude(const std::vector<RoundMessage>& all, Prospect* prospect);
-  void join();
-  void advance_stage();
-  bool is_registrar() const;
-  bool make_plan(const std::vector<RoundMessage>& all);
+  void start_round(bool patient) NEZHA_REQUIRES_LOCK;
+  Prospect finish_round() NEZHA_REQUIRES_LOCK;
+  void conclude(const std::vector<RoundMessage>& all, Prospect* prospect) NEZHA_REQUIRES_LOCK;
+  void join() NEZHA_REQUIRES_LOCK;
+  void advance_stage() NEZHA_REQUIRES_LOCK;
+  bool is_registrar() const NEZHA_REQUIRES_LOCK;
+  bool make_plan(const std::vector<RoundMessage>& all) NEZHA_REQUIRES_LOCK;
 
   // recovery (group_recovery.cc)
-  void check_node();
-  void begin_recovery();
-  void finish_exchange();
-  RankProgress progress() const;
-  void post_recovery();
-  void recover(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation);
-  void post_step(engine::OpRequest request, Operation* operation);
-  void poll_steps();
-  void leave_node_group(bool tell);
-  void stay_apart();
+  void check_node() NEZHA_REQUIRES_LOCK;
+  void begin_recovery() NEZHA_REQUIRES_LOCK;
+  void finish_exchange() NEZHA_REQUIRES_LOCK;
+  RankProgress progress() const NEZHA_REQUIRES_LOCK;
+  void post_recovery() NEZHA_REQUIRES_LOCK;
+  void recover(uint64_t seq, const engine::OpRequest& request, uint64_t front, Operation* operation)
+      NEZHA_REQUIRES_LOCK;
+  void post_step(engine::OpRequest request, Operation* operation) NEZHA_REQUIRES_LOCK;
+  void poll_steps() NEZHA_REQUIRES_LOCK;
+  void leave_node_group(bool tell) NEZHA_REQUIRES_LOCK;
+  void stay_apart() NEZHA_REQUIRES_LOCK;
 
   NodeClient& client_;
   engine::Group& group_;

@@ -89,7 +89,7 @@ void NodeGroup::settle() {
   for (Prospect prospect = Prospect::wait; prospect == Prospect::wait;) {
     progress::Loop::Lock lock(loop);
     start_round(loop.clock().now() < until && !client_.is_hopeless());
-    lock.drive_to_the_end([&] { return round_.poll(); }, kNever);
+    lock.drive_to_the_end([&]() NEZHA_REQUIRES_LOCK { return round_.poll(); }, kNever);
     if (!round_.poll()) return;  // interrupted: the job will not begin
     prospect = finish_round();
     const Nanoseconds next = loop.clock().now() + kPause;

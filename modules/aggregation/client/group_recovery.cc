@@ -125,7 +125,7 @@ void NodeGroup::post_step(OpRequest request, Operation* operation) {
 }
 
 void NodeGroup::poll_steps() {
-  std::erase_if(steps_, [&](const std::unique_ptr<RecoveryStep>& step) {
+  std::erase_if(steps_, [&](const std::unique_ptr<RecoveryStep>& step) NEZHA_REQUIRES_LOCK {
     if (!step->work.is_done()) return false;
     const Status& status = step->work.status();
     if (!status.is_ok() && group_.failed.is_ok()) hosts().fail(group_, status, true);

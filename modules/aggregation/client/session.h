@@ -2,7 +2,7 @@
 // it: from the first dial until the node is lost.
 //
 // Contract
-//   Owner    one loop; every call with its progress lock held. A client of the loop, or of one.
+//   Owner    one loop. A client of the loop, or of one.
 //   Life     a lost session stays lost: its groups have failed, and the next session is another object,
 //            with the next session number, on all ranks. A broken connection is a lost session. Other
 //            engines of the rank do not notice.
@@ -41,12 +41,13 @@ class NodeSession final : public progress::LoopClient, private transport::JoinEv
  public:
   enum class State : uint8_t { dialling, up, lost };
   static Result<std::unique_ptr<NodeSession>> create(progress::Loop& loop,
-                                                    const NodeSessionRequest& request);
+                                                    const NodeSessionRequest& request)
+      NEZHA_REQUIRES_LOCK;
   ~NodeSession() override;
   NodeSession(const NodeSession&) = delete;
   NodeSession& operator=(const NodeSession&) = delete;
 
-  State state() const;
+  State state() const NEZHA_REQUIRES_LOCK;
   // Why it is lost, or why the last dial failed.
   std::string reason() const {
     const bool was_ended = registration_ != nullptr && registration_->failure().code() == Code::exhausted;
@@ -54,44 +55,49 @@ class NodeSession final : public progress::LoopClient, private transport::JoinEv
   }
   // The node's number in the job.
   int node_rank() const { return request_.ranks + request_.node; }
-  engine::GroupCalls& calls() { return *engine_; }
-  bool has_work() const { return engine_->has_work(); }
-  transport::ConnectionCounters traffic() const;
+  engine::GroupCalls& calls() NEZHA_REQUIRES_LOCK { return *engine_; }
+  bool has_work() const NEZHA_REQUIRES_LOCK { return engine_->has_work(); }
+  transport::ConnectionCounters traffic() const NEZHA_REQUIRES_LOCK;
 
   // Asks the node to serve this communicator, on behalf of all the node's children in it; the lowest of
   // these does so (registrar_of). `members`: global ranks, then nodes (plan_tree). A number of a
   // communicator is used once in a session. Returns the number for take_reply, which is not 0.
   uint64_t register_group(uint64_t comm, const std::vector<int>& members,
-                  const schedule::AggregationTree& tree) {
+                  const schedule::AggregationTree& tree) NEZHA_REQUIRES_LOCK {
     return registration_->register_group(comm, members, tree);
   }
   // Once it is there, and once.
-  std::optional<Status> take_reply(uint64_t number) { return registration_->take_reply(number); }
+  std::optional<Status> take_reply(uint64_t number) NEZHA_REQUIRES_LOCK {
+    return registration_->take_reply(number);
+  }
   // This rank's end of it. `members` and `tree` as they were registered.
-  Result<engine::Group*> join(uint64_t comm, std::vector<int> members, schedule::AggregationTree tree) {
+  Result<engine::Group*> join(uint64_t comm, std::vector<int> members,
+                              schedule::AggregationTree tree) NEZHA_REQUIRES_LOCK {
     return make_plain_group(*engine_, comm, std::move(members), std::move(tree));
   }
   // This rank leaves the communicator, whose group is destroyed or was never joined here. When the last
   // child has left, the node's slots are free.
-  void leave(uint64_t comm) { registration_->leave(comm); }
+  void leave(uint64_t comm) NEZHA_REQUIRES_LOCK { registration_->leave(comm); }
 
   // progress::LoopClient
-  bool run(Nanoseconds now) override;
-  Nanoseconds next_wakeup() const override;
-  void out_of_memory() noexcept override { engine_->out_of_memory(); }
+  bool run(Nanoseconds now) NEZHA_REQUIRES_LOCK override;
+  Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK override;
+  void out_of_memory() noexcept NEZHA_REQUIRES_LOCK override { engine_->out_of_memory(); }
 
  private:
   static constexpr Nanoseconds kDialPatience = 3 * kSecond;
   NodeSession(progress::Loop& loop, const NodeSessionRequest& request) : loop_(loop), request_(request) {}
-  Status open();
-  engine::PeerLinks& links() const { return *engine_->peers()[static_cast<size_t>(node_rank())]; }
+  Status open() NEZHA_REQUIRES_LOCK;
+  engine::PeerLinks& links() const NEZHA_REQUIRES_LOCK {
+    return *engine_->peers()[static_cast<size_t>(node_rank())];
+  }
 
   // transport::JoinEvents
-  void on_joined(std::unique_ptr<transport::Connection> connection) override;
+  void on_joined(std::unique_ptr<transport::Connection> connection) NEZHA_REQUIRES_LOCK override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
-                      const std::string& reason) override;
-  void on_probed(const transport::Path& path, transport::Probed probed) override;
-  void on_carrier(int rail, bool up) override;
+                      const std::string& reason) NEZHA_REQUIRES_LOCK override;
+  void on_probed(const transport::Path& path, transport::Probed probed) NEZHA_REQUIRES_LOCK override;
+  void on_carrier(int rail, bool up) NEZHA_REQUIRES_LOCK override;
 
   progress::Loop& loop_;
   const NodeSessionRequest request_;

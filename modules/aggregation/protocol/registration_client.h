@@ -1,7 +1,7 @@
 // RegistrationClient: the client of registration.h: one member of a job sends requests to one node.
 //
 // Contract
-//   Owner    the owner of the engine, which outlives it; every call with the progress lock held.
+//   Owner    the owner of the engine, which outlives it.
 //   Order    requests are sent and answered one by one, in the order of the calls.
 //   Errors   when the node is lost, every request is answered with `peer_lost`; otherwise as
 //            decode_reply.
@@ -29,17 +29,17 @@ class RegistrationClient {
   RegistrationClient& operator=(const RegistrationClient&) = delete;
 
   // Makes the group of this member and the node.
-  Status open();
+  Status open() NEZHA_REQUIRES_LOCK;
   // Asks the node to serve this communicator. Returns the number for take_reply. `members`: global, nodes
   // last.
   uint64_t register_group(uint64_t comm, const std::vector<int>& members,
-                  const schedule::AggregationTree& tree);
+                  const schedule::AggregationTree& tree) NEZHA_REQUIRES_LOCK;
   // This member and those below it leave the communicator. Nobody waits for the reply.
-  void leave(uint64_t comm);
+  void leave(uint64_t comm) NEZHA_REQUIRES_LOCK;
   // The reply to a request, when it is there; once for each number.
-  std::optional<Status> take_reply(uint64_t number);
+  std::optional<Status> take_reply(uint64_t number) NEZHA_REQUIRES_LOCK;
   // To be called after the engine has run.
-  void run();
+  void run() NEZHA_REQUIRES_LOCK;
   // Ok, or why nothing can be asked any more: the node's reason if it gave one.
   const Status& failure() const { return channel_->failed; }
 
@@ -49,9 +49,9 @@ class RegistrationClient {
     std::string request;
     std::string member_list;  // empty: no list follows
   };
-  Status post(std::string& bytes, bool is_send, uint32_t tag, engine::Work& work);
-  Status send(Request& request);
-  void answer(const Status& outcome);
+  Status post(std::string& bytes, bool is_send, uint32_t tag, engine::Work& work) NEZHA_REQUIRES_LOCK;
+  Status send(Request& request) NEZHA_REQUIRES_LOCK;
+  void answer(const Status& outcome) NEZHA_REQUIRES_LOCK;
 
   engine::GroupCalls& calls_;
   const int me_;
@@ -72,7 +72,7 @@ class RegistrationClient {
 // aggregation nodes.
 Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint64_t comm,
                                        std::vector<int> members, schedule::AggregationTree tree,
-                                       const schedule::CostTable& costs = {});
+                                       const schedule::CostTable& costs = {}) NEZHA_REQUIRES_LOCK;
 
 // The global ranks of the group's members, in their order.
 std::vector<int> global_ranks(const engine::Group& group);

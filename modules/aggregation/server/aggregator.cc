@@ -28,18 +28,20 @@ class Aggregator::Worker final : public progress::LoopClient {
   }
 
   Loop& loop() { return *loop_; }
-  void set_listener(std::unique_ptr<Listener> listener) { listener_ = std::move(listener); }
-  const Listener* listener() const { return listener_.get(); }
-  std::list<std::unique_ptr<JobSession>>& jobs() { return jobs_; }
-  const JobSessionCounters& ended() const { return ended_; }
-  uint64_t jobs_ended() const { return jobs_ended_; }
-  JobSession* find(const Ticket& ticket) {
+  void set_listener(std::unique_ptr<Listener> listener) NEZHA_REQUIRES_LOCK {
+    listener_ = std::move(listener);
+  }
+  const Listener* listener() const NEZHA_REQUIRES_LOCK { return listener_.get(); }
+  std::list<std::unique_ptr<JobSession>>& jobs() NEZHA_REQUIRES_LOCK { return jobs_; }
+  const JobSessionCounters& ended() const NEZHA_REQUIRES_LOCK { return ended_; }
+  uint64_t jobs_ended() const NEZHA_REQUIRES_LOCK { return jobs_ended_; }
+  JobSession* find(const Ticket& ticket) NEZHA_REQUIRES_LOCK {
     const auto found = std::find_if(jobs_.begin(), jobs_.end(),
                                     [&](const auto& job) { return job->is_of(ticket); });
     return found == jobs_.end() ? nullptr : found->get();
   }
 
-  bool run(Nanoseconds now) override {
+  bool run(Nanoseconds now) NEZHA_REQUIRES_LOCK override {
     if (listener_ != nullptr && now >= listener_->next_wakeup()) listener_->run(now);
     bool output = false;
     for (auto at = jobs_.begin(); at != jobs_.end();) {
@@ -55,19 +57,19 @@ class Aggregator::Worker final : public progress::LoopClient {
     }
     return output;
   }
-  Nanoseconds next_wakeup() const override {
+  Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK override {
     // A session without members has to end some time.
     Nanoseconds soonest = jobs_.empty() ? kNever : loop_->clock().now() + kSecond;
     if (listener_ != nullptr) soonest = std::min(soonest, listener_->next_wakeup());
     for (const auto& job : jobs_) soonest = std::min(soonest, job->next_wakeup());
     return soonest;
   }
-  progress::Polling polling() const override {
-    const bool is_long =
-        std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->is_long(); });
+  progress::Polling polling() const NEZHA_REQUIRES_LOCK override {
+    const bool is_long = std::any_of(jobs_.begin(), jobs_.end(),
+                                     [](const auto& job) NEZHA_REQUIRES_LOCK { return job->is_long(); });
     return is_long ? progress::Polling::nobody : progress::Polling::everyone;
   }
-  void out_of_memory() noexcept override {
+  void out_of_memory() noexcept NEZHA_REQUIRES_LOCK override {
     for (const auto& job : jobs_) job->out_of_memory();
   }
 
@@ -178,7 +180,8 @@ wire::Refusal Aggregator::may_authenticate(const Ticket& ticket, transport::Hand
   if (job != nullptr && job->has_seen(ticket.nonce)) return wire::Refusal::replayed;
   Worker& worker = *workers_[ticket.job % workers_.size()];
   if (!asks) {
-    // Locks are taken from the first worker's to another's, never the other way.
+    // Locks are taken from the first worker's to another's, never the other way. The check of locks,
+    // which cannot tell two loops apart, does not see a Visit in a std::optional.
     std::optional<Loop::Visit> other;
     if (&worker != workers_[0].get()) other.emplace(worker.loop());
     if (worker.find(ticket) == nullptr && !has_room(worker, ticket)) return wire::Refusal::no_room;

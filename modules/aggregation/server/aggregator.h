@@ -42,7 +42,7 @@ struct AggregatorOptions {
 
 class Aggregator final : public context::AggregationNode, private Admission {
  public:
-  static Result<std::unique_ptr<Aggregator>> start(const AggregatorOptions& options);
+  static Result<std::unique_ptr<Aggregator>> start(const AggregatorOptions& options) NEZHA_EXCLUDES_LOCK;
   // Says goodbye to every rank.
   ~Aggregator() override;
   Aggregator(const Aggregator&) = delete;
@@ -53,7 +53,7 @@ class Aggregator final : public context::AggregationNode, private Admission {
   // {"port", "node", "connections": {...}, "refused_jobs", "bytes_charged", "bytes_max",
   //  "jobs": [{"job", "run", "session", "worker", "ranks", "ranks_up", "operations", ...}],
   //  "ended": {"jobs", "operations", ...}}: `ended` has the sums over the jobs that are over.
-  std::string stats_json() override;
+  std::string stats_json() NEZHA_EXCLUDES_LOCK override;
   // The topology, as it is sent to ranks.
   const Topology& topology() const { return node_.topology; }
 
@@ -62,17 +62,20 @@ class Aggregator final : public context::AggregationNode, private Admission {
   class Worker;
 
   explicit Aggregator(const AggregatorOptions& options);
-  Status open();
+  Status open() NEZHA_EXCLUDES_LOCK;
   Status find_place();
   // The record of the job; null when the job has no session here.
   std::shared_ptr<Job> find_job(uint64_t number) const;
   std::shared_ptr<Job> find_or_make_job(uint64_t number);
-  wire::Refusal make_session(Worker& worker, const Ticket& ticket, const std::shared_ptr<Job>& job);
-  bool has_room(Worker& worker, const Ticket& ticket);
+  wire::Refusal make_session(Worker& worker, const Ticket& ticket, const std::shared_ptr<Job>& job)
+      NEZHA_REQUIRES_LOCK;
+  bool has_room(Worker& worker, const Ticket& ticket) NEZHA_REQUIRES_LOCK;
 
   // Admission; called on the first worker's loop.
-  wire::Refusal may_authenticate(const Ticket& ticket, transport::HandshakeIdentity* identity) override;
-  wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member) override;
+  wire::Refusal may_authenticate(const Ticket& ticket, transport::HandshakeIdentity* identity)
+      NEZHA_REQUIRES_LOCK override;
+  wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member)
+      NEZHA_REQUIRES_LOCK override;
 
   const AggregatorOptions options_;
   Budget budget_;

@@ -233,7 +233,7 @@ void JobSession::join_operations() {
 // failure, because they may have no other way to learn of it.
 void JobSession::release_groups() {
   for (auto at = groups_.begin(); at != groups_.end();) {
-    std::erase_if(at->children, [&](int child) { return links(child).gone; });
+    std::erase_if(at->children, [&](int child) NEZHA_REQUIRES_LOCK { return links(child).gone; });
     const bool failed = !at->group->failed.is_ok();
     if (!failed && !at->children.empty()) {
       ++at;
@@ -267,7 +267,7 @@ bool JobSession::run(Nanoseconds now) {
 bool JobSession::is_over(Nanoseconds now) const {
   if (ended_) return true;
   if (!attended_) return now - made_at_ > kUnattendedMax;
-  return std::none_of(attached_.begin(), attached_.end(), [&](int member) {
+  return std::none_of(attached_.begin(), attached_.end(), [&](int member) NEZHA_REQUIRES_LOCK {
     return may_connect(member) && !links(member).gone;
   });
 }

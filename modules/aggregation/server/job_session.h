@@ -2,7 +2,7 @@
 // joins whatever the job's communicators begin.
 //
 // Contract
-//   Owner    Aggregator; every call with the loop's progress lock held. The loop outlives it.
+//   Owner    Aggregator. The loop outlives it.
 //   Tree     its children are ranks and nodes below this one. It is itself a child of nodes above:
 //            it dials a node above when a communicator is registered in whose tree that node is its
 //            parent. The lowest child of a node registers a communicator for all children of the
@@ -103,28 +103,34 @@ class JobSession final : private transport::JoinEvents {
   // `exhausted`, also when the job has more ranks than it may have.
   static Result<std::unique_ptr<JobSession>> create(progress::Loop& loop, const Ticket& ticket,
                                                     const wire::Secret& job_key, const Node& node,
-                                                    std::shared_ptr<Job> job);
+                                                    std::shared_ptr<Job> job) NEZHA_REQUIRES_LOCK;
   ~JobSession() override;
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
   // Takes the connection of a member that has proved that it holds the job's key.
-  void admit(std::unique_ptr<transport::Handshake> member) { connector_->admit(std::move(member)); }
+  void admit(std::unique_ptr<transport::Handshake> member) NEZHA_REQUIRES_LOCK {
+    connector_->admit(std::move(member));
+  }
   // Whether the ticket is of this very session.
   bool is_of(const Ticket& ticket) const;
   // As a client of the loop.
-  bool run(Nanoseconds now);
-  Nanoseconds next_wakeup() const { return std::min(engine_->next_wakeup(), reply_due_); }
-  void out_of_memory() noexcept { engine_->out_of_memory(); }
+  bool run(Nanoseconds now) NEZHA_REQUIRES_LOCK;
+  Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK {
+    return std::min(engine_->next_wakeup(), reply_due_);
+  }
+  void out_of_memory() noexcept NEZHA_REQUIRES_LOCK { engine_->out_of_memory(); }
 
-  bool is_over(Nanoseconds now) const;
+  bool is_over(Nanoseconds now) const NEZHA_REQUIRES_LOCK;
   // Whether a long operation is under way.
-  bool is_long() const { return engine_->has_operation_over(schedule::kUnheldBytesMax); }
+  bool is_long() const NEZHA_REQUIRES_LOCK {
+    return engine_->has_operation_over(schedule::kUnheldBytesMax);
+  }
   uint64_t job() const { return ticket_.job; }
   uint64_t run() const { return ticket_.run; }
   uint32_t session() const { return ticket_.session; }
   int ranks() const { return static_cast<int>(ticket_.ranks); }
-  JobSessionCounters counters() const;
+  JobSessionCounters counters() const NEZHA_REQUIRES_LOCK;
 
  private:
   static constexpr Nanoseconds kUnattendedMax = 10 * kSecond;
@@ -162,42 +168,46 @@ class JobSession final : private transport::JoinEvents {
 
   JobSession(progress::Loop& loop, const Ticket& ticket, const Node& node, std::shared_ptr<Job> job)
       : loop_(loop), ticket_(ticket), node_(node), job_(std::move(job)), made_at_(loop.clock().now()) {}
-  Status open(const wire::Secret& job_key);
+  Status open(const wire::Secret& job_key) NEZHA_REQUIRES_LOCK;
   // Takes `bytes` from the job's budget; the engine may hold `buffers` of them.
-  bool charge(uint64_t bytes, uint64_t buffers);
-  void give_back(uint64_t bytes, uint64_t buffers);
+  bool charge(uint64_t bytes, uint64_t buffers) NEZHA_REQUIRES_LOCK;
+  void give_back(uint64_t bytes, uint64_t buffers) NEZHA_REQUIRES_LOCK;
   uint64_t bytes_of_group(size_t members) const;
-  void end_over_budget();
+  void end_over_budget() NEZHA_REQUIRES_LOCK;
   int world_size() const { return ranks() + ticket_.nodes; }
   int rank() const { return ranks() + node_.index; }
-  engine::PeerLinks& links(int member) const { return *engine_->peers()[static_cast<size_t>(member)]; }
-  bool has_room(int member);
+  engine::PeerLinks& links(int member) const NEZHA_REQUIRES_LOCK {
+    return *engine_->peers()[static_cast<size_t>(member)];
+  }
+  bool has_room(int member) NEZHA_REQUIRES_LOCK;
   std::string name_of(int member) const;
   bool may_connect(int member) const;
 
-  void open_channel(int child);
-  void poll_channels();
-  void advance(Channel& channel);
-  void post(Channel& channel, Channel::State next, uint32_t tag);
-  void reply(Channel& channel, const Status& outcome);
-  Status register_group(const Channel& channel);
-  Status reserve(RegisteredGroup& registered, size_t members);
+  void open_channel(int child) NEZHA_REQUIRES_LOCK;
+  void poll_channels() NEZHA_REQUIRES_LOCK;
+  void advance(Channel& channel) NEZHA_REQUIRES_LOCK;
+  void post(Channel& channel, Channel::State next, uint32_t tag) NEZHA_REQUIRES_LOCK;
+  void reply(Channel& channel, const Status& outcome) NEZHA_REQUIRES_LOCK;
+  Status register_group(const Channel& channel) NEZHA_REQUIRES_LOCK;
+  Status reserve(RegisteredGroup& registered, size_t members) NEZHA_REQUIRES_LOCK;
   RegisteredGroup* find(uint64_t comm);
-  Uplink& uplink_to(int member);
-  void poll_parents(Nanoseconds now);
-  void leave(int child, uint64_t comm);
-  void drop_disconnected();
-  void release_groups();
-  void join_operations();
+  Uplink& uplink_to(int member) NEZHA_REQUIRES_LOCK;
+  void poll_parents(Nanoseconds now) NEZHA_REQUIRES_LOCK;
+  void leave(int child, uint64_t comm) NEZHA_REQUIRES_LOCK;
+  void drop_disconnected() NEZHA_REQUIRES_LOCK;
+  void release_groups() NEZHA_REQUIRES_LOCK;
+  void join_operations() NEZHA_REQUIRES_LOCK;
 
   // transport::JoinEvents
-  void on_joined(std::unique_ptr<transport::Connection> connection) override;
+  void on_joined(std::unique_ptr<transport::Connection> connection) NEZHA_REQUIRES_LOCK override;
   void on_dial_failed(const transport::Path& path, transport::DialOutcome outcome,
-                      const std::string& reason) override;
-  void on_probed(const transport::Path& path, transport::Probed probed) override {
+                      const std::string& reason) NEZHA_REQUIRES_LOCK override;
+  void on_probed(const transport::Path& path, transport::Probed probed) NEZHA_REQUIRES_LOCK override {
     engine_->join_events().on_probed(path, probed);
   }
-  void on_carrier(int rail, bool up) override { engine_->join_events().on_carrier(rail, up); }
+  void on_carrier(int rail, bool up) NEZHA_REQUIRES_LOCK override {
+    engine_->join_events().on_carrier(rail, up);
+  }
 
   progress::Loop& loop_;
   const Ticket ticket_;

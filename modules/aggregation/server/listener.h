@@ -1,7 +1,7 @@
 // Listener: the port of an aggregation node, shared by all jobs.
 //
 // Contract
-//   Owner    Aggregator; progress lock of the loop held. Events come from the loop.
+//   Owner    Aggregator. Events come from the loop.
 //   Trust    a connection has two seconds to send a ticket (aggregation/protocol/ticket.h) and to pass
 //            the handshake of wire/handshake.h with its job's key. Until then it is read one message at
 //            a time and no session is made for it. At most kPendingMax connections wait; another one
@@ -41,9 +41,10 @@ class Admission {
   // Whether the sender of this ticket, whose MAC is right, may begin the handshake. With `none`,
   // `identity` is what the handshake is done as.
   virtual wire::Refusal may_authenticate(const Ticket& ticket,
-                                         transport::HandshakeIdentity* identity) = 0;
+                                         transport::HandshakeIdentity* identity) NEZHA_REQUIRES_LOCK = 0;
   // The handshake was passed. Takes the connection when it returns `none`.
-  virtual wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member) = 0;
+  virtual wire::Refusal admit(const Ticket& ticket, std::unique_ptr<transport::Handshake>& member)
+      NEZHA_REQUIRES_LOCK = 0;
 };
 
 class Listener final : private progress::Pollable {
@@ -52,13 +53,13 @@ class Listener final : private progress::Pollable {
   // topology requests. `admission` outlives the listener.
   static Result<std::unique_ptr<Listener>> open(progress::Loop& loop, Descriptor socket,
                                                 const wire::Secret& key, const std::string& topology,
-                                                Admission& admission);
+                                                Admission& admission) NEZHA_REQUIRES_LOCK;
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  void run(Nanoseconds now);
-  Nanoseconds next_wakeup() const;
+  void run(Nanoseconds now) NEZHA_REQUIRES_LOCK;
+  Nanoseconds next_wakeup() const NEZHA_REQUIRES_LOCK;
   const ListenerCounters& counters() const { return counters_; }
 
  private:
@@ -70,7 +71,9 @@ class Listener final : private progress::Pollable {
   struct PendingConnection final : progress::Pollable {
     PendingConnection(Listener& listener, Descriptor descriptor, Nanoseconds until)
         : owner(listener), fd(std::move(descriptor)), deadline(until) {}
-    void on_ready(uint32_t epoll_events) override { owner.advance(*this, epoll_events); }
+    void on_ready(uint32_t epoll_events) NEZHA_REQUIRES_LOCK override {
+    owner.advance(*this, epoll_events);
+  }
     int descriptor() const { return handshake != nullptr ? handshake->fd() : fd.get(); }
     Listener& owner;
     Descriptor fd;                               // until the handshake has it
@@ -91,20 +94,20 @@ class Listener final : private progress::Pollable {
       : loop_(loop), socket_(std::move(socket)), key_(key), answer_(std::move(answer)),
         admission_(admission) {}
 
-  void on_ready(uint32_t epoll_events) override;
+  void on_ready(uint32_t epoll_events) NEZHA_REQUIRES_LOCK override;
   Nanoseconds room_at() const;
-  void pause(Nanoseconds until);
-  void add(Descriptor fd);
-  void advance(PendingConnection& peer, uint32_t epoll_events);
-  void read(PendingConnection& peer);
-  void check(PendingConnection& peer);
-  void authenticate(PendingConnection& peer);
-  void check_proof(PendingConnection& peer);
-  void accept_member(PendingConnection& peer);
-  void refuse(PendingConnection& peer, wire::Refusal why);
-  void send_reply(PendingConnection& peer);
-  void close(PendingConnection& peer);
-  Status watch();
+  void pause(Nanoseconds until) NEZHA_REQUIRES_LOCK;
+  void add(Descriptor fd) NEZHA_REQUIRES_LOCK;
+  void advance(PendingConnection& peer, uint32_t epoll_events) NEZHA_REQUIRES_LOCK;
+  void read(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  void check(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  void authenticate(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  void check_proof(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  void accept_member(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  void refuse(PendingConnection& peer, wire::Refusal why) NEZHA_REQUIRES_LOCK;
+  void send_reply(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  void close(PendingConnection& peer) NEZHA_REQUIRES_LOCK;
+  Status watch() NEZHA_REQUIRES_LOCK;
 
   progress::Loop& loop_;
   Descriptor socket_;

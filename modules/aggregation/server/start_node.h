@@ -11,6 +11,7 @@
 
 namespace nezha::aggregation {
 
-Result<std::unique_ptr<Aggregator>> start_node(const nezha_aggregator_options& given);
+Result<std::unique_ptr<Aggregator>> start_node(const nezha_aggregator_options& given)
+    NEZHA_EXCLUDES_LOCK;
 
 }  // namespace nezha::aggregation

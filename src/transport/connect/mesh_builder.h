@@ -24,7 +24,10 @@ class MeshBuilder final : private progress::LoopClient, private JoinEvents {
   // The connections belong to `home`. `peer_lost` naming the peers that are needed and were not reached,
   // with what was tried on each rail; `exhausted` when some could not be tried for want of a descriptor;
   // what `make_connection` says. Listeners go back to `listeners`. Throws std::bad_alloc.
-  Result<Mesh> run(RailOpener& opener, const Home& home, std::vector<RailListener>& listeners);
+  //
+  // Unchecked, because the lock that it takes is that of a loop of its own, which no other thread knows.
+  Result<Mesh> run(RailOpener& opener, const Home& home,
+                   std::vector<RailListener>& listeners) NEZHA_LOCK_UNCHECKED;
 
  private:
   // progress::LoopClient

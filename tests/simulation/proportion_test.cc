@@ -1,10 +1,11 @@
-// The work of one rank in proportion to what it does, not to how many ranks there are: the processor time
-// of an 8 B all_reduce, and of a millisecond in which nothing is to do, in jobs of 16, 256 and 4,096 ranks.
+// The work of one rank in proportion to what it does, not to how many ranks there are: the processor
+// time of an 8 B all_reduce, and of a millisecond in which nothing is to do, in jobs of 16, 256 and
+// 4,096 ranks.
 //
 //   simulation_tests --gtest_filter='Proportion.*'      prints the figures
 //
-// One engine is real. Its peers answer each frame of recursive doubling, whose two ranks send each other the
-// same frame, and each heartbeat with its like.
+// One engine is real. Its peers answer each frame of recursive doubling, whose two ranks send each other
+// the same frame, and each heartbeat with its like.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +31,6 @@ class Mirrors final : public transport::ConnectionEvents {
   Landing on_frame(Connection&, const wire::FrameHeader&) override {
     Landing landing;
     landing.destination = scratch_.data();
-    landing.owner = this;
     return landing;
   }
   void on_landed(Connection& connection, const wire::FrameHeader& header, const Landing&) override {
@@ -192,8 +192,8 @@ TEST(Proportion, AnOperationAndAnIdleMillisecondCostNoMoreAmongManyRanks) {
     costs.push_back({operation / steps, idle / steps});
     ASSERT_FALSE(HasFatalFailure());
   }
-  // Loops over all ranks, however short, made a step 1.6 times as long here. What a look at the peers with
-  // a connection takes grows with their number, log2(ranks), and with the memory that it touches.
+  // Loops over all ranks, however short, made a step 1.6 times as long here. What a look at the peers
+  // with a connection takes grows with their number, log2(ranks), and with the memory that it touches.
   EXPECT_LT(costs[2].step, 1.5 * costs[1].step);
   EXPECT_LT(costs[2].idle, 3 * costs[1].idle);
 }

@@ -1,5 +1,5 @@
-// Engine: drives the operations of all communicators over all connections of one rank: what others ask of
-// it. The work is done by its parts (parts.h), which nobody else reaches.
+// Engine: drives the operations of all communicators over all connections of one rank. The work is done
+// by its parts (parts.h), which nobody else reaches.
 //
 // Contract
 //   Owner    a Context.
@@ -161,8 +161,7 @@ class Engine : public GroupCalls, public progress::LoopClient {
   Parts parts_;
 
  private:
-  // Measured: beyond this, callers that sleep until they are woken are as quick
-  // (docs/performance.md).
+  // Measured: beyond this, callers that sleep are as quick (docs/performance.md).
   static constexpr double kPolledMaxS = 2.5e-3;
 
   template <class Begin>

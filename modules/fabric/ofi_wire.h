@@ -142,7 +142,7 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
     Arrival* arrival = nullptr;  // null: free
     fid_mr* region = nullptr;
   };
-  // What is known of the completions that were not taken.
+  // This tells what is known of the completions that were not taken.
   enum class Queue : uint8_t {
     unknown,  // there may be some of which no descriptor tells
     emptied,  // the last look left none, and others may follow at once

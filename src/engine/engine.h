@@ -34,7 +34,7 @@ struct EngineCounters {
   uint64_t connections_lost = 0;
   SupervisorCounters connections;
   GateCounters gate;
-  // Of the memory for frames and workspaces.
+  // These count the memory for frames and workspaces.
   uint64_t buffer_allocations = 0;
   uint64_t buffer_bytes_in_use = 0;
   uint64_t buffer_bytes_held = 0;

@@ -39,7 +39,7 @@ class GroupKeeper final : public GroupMaker {
     EarlyFrames& early;
     Operations& operations;
   };
-  // What a group takes, without what it has for each rank of the job.
+  // A group takes so many bytes, and more for each rank of the job (ParkedBudget).
   static constexpr uint64_t kBytesOfGroup = sizeof(Group) + sizeof(Collectives) + sizeof(Mailbox);
 
   explicit GroupKeeper(const Parts& parts) : parts_(parts) {}

@@ -24,7 +24,7 @@
 // The function, or one that it calls, takes the progress lock.
 #define NEZHA_EXCLUDES_LOCK \
   NEZHA_LOCK_ATTRIBUTE(requires_capability(!::nezha::progress::kProgressLock))
-// What the function does itself is not checked.
+// Clang does not check what the function itself does.
 #define NEZHA_LOCK_UNCHECKED NEZHA_LOCK_ATTRIBUTE(no_thread_safety_analysis)
 
 namespace nezha::progress {

@@ -1,5 +1,7 @@
 // Context: what it tells about itself.
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include "base/json.h"
 #include "context/context.h"
@@ -22,12 +24,15 @@ std::string Context::rails_json() {
   const engine::RailDivider::Snapshots snapshots = engine_->rails();
   for (size_t rail = 0; rail < rails_.size() && world_size_ > 1; ++rail) {
     transport::ConnectionCounters sum;
+    std::array<uint64_t, engine::kChosenByNames.size()> chosen{};
+    uint64_t backlog = 0;
     json.begin_object().field("name", rails_[rail].name).field("device", rails_[rail].name);
     json.field("address", address_of(rail));
     json.field("transport", rails_[rail].transport);
     json.field("provider", rails_[rail].variant);
     json.field("mtu", rails_[rail].mtu);
     json.field("rate_bytes_per_s", snapshots[rail].rate_bytes_per_s);
+    json.field("rate_measured", snapshots[rail].measured);
     json.field("latency_s", snapshots[rail].latency_s);
     json.field("state", snapshots[rail].up ? "up" : "down").key("peers").begin_array();
     for (const auto& links : engine_->peers()) {
@@ -36,6 +41,8 @@ std::string Context::rails_json() {
         if (link.connection->rail != static_cast<int>(rail)) continue;
         sum += link.connection->counters();
         sum += link.past;
+        std::transform(chosen.begin(), chosen.end(), link.chosen.begin(), chosen.begin(), std::plus());
+        if (link.is_up()) backlog += link.connection->backlog_bytes();
         json.begin_object().field("rank", links->peer()).field("lane", link.connection->lane);
         json.field("up", link.is_up()).field("suspect", link.health.is_suspect());
         json.field("on_probation", link.on_probation);
@@ -44,7 +51,9 @@ std::string Context::rails_json() {
         json.field("rate_bytes_per_s", link.monitor.rate_bytes_per_s()).end_object();
       }
     }
-    json.end_array();
+    json.end_array().field("backlog_bytes", backlog).key("transfers").begin_object();
+    for (size_t by = 0; by < chosen.size(); ++by) json.field(engine::kChosenByNames[by], chosen[by]);
+    json.end_object();
     json.field("bytes_sent", sum.bytes_sent).field("bytes_received", sum.bytes_received);
     json.field("shm_bytes_sent", sum.shm_bytes_sent);
     json.field("shm_bytes_received", sum.shm_bytes_received).end_object();

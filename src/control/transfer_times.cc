@@ -232,7 +232,7 @@ void TransferTimes::take_best(Class& at, std::span<const double> wait_s) {
   at.rails[static_cast<size_t>(best)].arrived = kUncounted;
 }
 
-void TransferTimes::took(int rail, uint32_t bytes, double seconds) {
+void TransferTimes::learn(int rail, uint32_t bytes, double seconds) {
   Class& at = classes_[class_of(bytes)];
   const auto index = static_cast<size_t>(rail);
   if (index >= at.rails.size() || !(seconds > 0) || !std::isfinite(seconds)) return;

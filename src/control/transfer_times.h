@@ -40,7 +40,7 @@ class TransferTimes {
 
   struct Choice {
     int rail = -1;       // -1: none may carry it
-    bool timed = false;  // its time is to be passed to took()
+    bool timed = false;  // its time is to be passed to learn()
   };
 
   explicit TransferTimes(uint32_t rails);
@@ -55,7 +55,7 @@ class TransferTimes {
   // that uses this rail calls passed().
   int settled(uint32_t bytes) const;
   void passed(uint32_t bytes) { ++classes_[class_of(bytes)].transfers; }
-  void took(int rail, uint32_t bytes, double seconds);
+  void learn(int rail, uint32_t bytes, double seconds);
   // Seconds that a transfer is expected to take on that rail; 0: not known.
   double expected_s(int rail, uint32_t bytes) const;
 

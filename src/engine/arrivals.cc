@@ -60,7 +60,7 @@ void Arrivals::on_landed(Connection& connection, const wire::FrameHeader& header
 
 void Arrivals::on_released(Connection& connection, WorkRequest& request) {
   parts_.peers.touch(connection.peer);
-  if (request.timed_from != 0) parts_.transfers.took(connection, request);
+  if (request.timed_from != 0) parts_.transfers.learn_time(connection, request);
   parts_.transfers.release(request);
 }
 

@@ -71,7 +71,7 @@ void Connection::flush() {
     if (count == 0 && !wire_->has_output()) return;
     const size_t taken = wire_->send({frames.data(), count});
     if (!up_) return;
-    took(frames, taken);
+    count_sent(frames, taken);
     if (taken < count) {
       limit_control();
       return;
@@ -123,7 +123,7 @@ void Connection::seal(WorkRequest& request) {
   request.has_trailer = true;
 }
 
-void Connection::took(const Frames& frames, size_t taken) {
+void Connection::count_sent(const Frames& frames, size_t taken) {
   if (taken == 0) return;
   told_ = landed_;
   landed_bytes_ = 0;

@@ -222,7 +222,7 @@ class Connection final : private WireEvents {
   void queue_acks();
   size_t gather(Frames& frames);
   void seal(WorkRequest& request);
-  void took(const Frames& frames, size_t taken);
+  void count_sent(const Frames& frames, size_t taken);
   void limit_control();
   uint32_t trailer_of(uint32_t payload) const {
     return options_.payload_checksum && payload > 0 ? wire::kTrailerBytes : 0;

@@ -23,7 +23,7 @@ class TwoRails {
     if (choice.rail < 0) return choice;
     const auto rail = static_cast<size_t>(choice.rail);
     ++carried[rail];
-    if (choice.timed) times.took(choice.rail, bytes, seconds[rail]);
+    if (choice.timed) times.learn(choice.rail, bytes, seconds[rail]);
     return choice;
   }
   void several(int transfers) {
@@ -170,7 +170,7 @@ TEST(TransferTimes, TheFirstTimesOfATrialDoNotCount) {
     const TransferTimes::Choice choice = times.next(kBytes, kNoWait, kAllFree);
     const auto rail = static_cast<size_t>(choice.rail);
     const bool flattered = carried[rail]++ < 2;
-    if (choice.timed) times.took(choice.rail, kBytes, rail == 0 ? 1e-4 : flattered ? 1e-6 : 1e-3);
+    if (choice.timed) times.learn(choice.rail, kBytes, rail == 0 ? 1e-4 : flattered ? 1e-6 : 1e-3);
   }
   EXPECT_EQ(carried[1], 4);
 }
@@ -183,7 +183,7 @@ TEST(TransferTimes, ARailThatIsHopelessIsNotTriedAgainForWantOfTimes) {
     const TransferTimes::Choice choice = times.next(kBytes, kNoWait, kAllFree);
     tried += choice.rail;
     if (choice.timed && (choice.rail == 0 || tried == 3)) {
-      times.took(choice.rail, kBytes, choice.rail == 0 ? 1e-4 : 1e-2);
+      times.learn(choice.rail, kBytes, choice.rail == 0 ? 1e-4 : 1e-2);
     }
   }
   EXPECT_EQ(tried, 4);
@@ -214,8 +214,8 @@ TEST(TransferTimes, NonsenseIsNotLearned) {
   TwoRails rails({1e-4, 1e-3});
   rails.several(100);
   const double before = rails.times.expected_s(0, kBytes);
-  for (const double seconds : {0.0, -1.0, 1.0 / 0.0, 0.0 / 0.0}) rails.times.took(0, kBytes, seconds);
-  rails.times.took(7, kBytes, 1e-9);
+  for (const double seconds : {0.0, -1.0, 1.0 / 0.0, 0.0 / 0.0}) rails.times.learn(0, kBytes, seconds);
+  rails.times.learn(7, kBytes, 1e-9);
   EXPECT_EQ(rails.times.expected_s(0, kBytes), before);
 }
 

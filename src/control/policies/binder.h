@@ -52,6 +52,10 @@ class RailBinder {
   // The one rail that takes whatever is posted for the first time, unless it has far too much to do;
   // kWait when there are several, or one is to be probed.
   int sole() const { return is_probing() ? kWait : sole_; }
+  // The rail that the next transfer probes if it has room; kWait: none.
+  int probed_rail() const { return is_probing() ? shares_.probe : kWait; }
+  // Rails take transfers as they drain, not by weights.
+  bool pulls() const { return shares_.pull; }
   static bool is_far_too_long(double finish_s);
   // Whether the shares give that rail anything. (They give none to a rail that was down.)
   bool may_carry(int rail) const;

@@ -4,6 +4,7 @@
 // leaves its dead connection here until a new one takes its place.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -24,9 +25,22 @@ struct Unresolved {
   Nanoseconds until = kNever;     // at this time they are sent again, answered or not
 };
 
+// The rule by which a transfer got its connection (rail_choice.h).
+enum class ChosenBy : uint8_t {
+  only,     // there is one connection to the peer
+  times,    // short transfers take the least time on it
+  share,    // the operation's division gives the rail a weight
+  backlog,  // it would finish the transfer first
+  probe,    // its rail's rate is not known any more
+  again,    // the transfer was posted before, on a connection that is slow or gone
+};
+inline constexpr std::array<const char*, 6> kChosenByNames = {"only",    "times", "share",
+                                                              "backlog", "probe", "again"};
+
 struct Link {
   Link(std::unique_ptr<transport::Connection> made, double nominal_bytes_per_s)
-      : connection(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s) {}
+      : connection(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s),
+        asks_kernel(!connection->drained(0)) {}
 
   static constexpr uint64_t kEnoughToTell = 16 * 1024;  // bytes
 
@@ -34,9 +48,11 @@ struct Link {
   control::RailMonitor monitor;
   Nanoseconds measured_at = 0;  // when the monitor last learned something
   const double nominal;
+  const bool asks_kernel;  // the connection leaves it to the kernel to say what was delivered
   uint64_t posted_at_last_look = 0;
   uint64_t drained_at_last_look = 0;
-  uint64_t backlog = 0;  // bytes, as PeerLinks::backlog last found
+  uint64_t backlog = 0;  // bytes, as LinkLoads::backlog last found
+  std::array<uint64_t, kChosenByNames.size()> chosen{};  // transfers, by ChosenBy
   uint32_t timings = 0;  // transfers that were timed before a rate was measured
   double empty_s = 0;    // the time of a transfer without payload, there and back
 

@@ -1,22 +1,19 @@
-// PeerLinks: every connection to one peer, and the choice among them.
+// PeerLinks: every connection to one peer, and the transfers that wait for one.
 //
-// Contract: owned by the engine, progress lock held. A transfer waits in `pending_` until a rail is
-// chosen for it, as late as possible: the choice is made when the rail has room.
+// Contract: owned by the engine, progress lock held. A transfer waits in `pending_` until RailChoice
+// finds a connection for it, as late as possible: when a rail has room.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
-#include "control/policies/binder.h"
-#include "control/port_clock.h"
 #include "control/rail_rate.h"
-#include "control/transfer_times.h"
 #include "engine/endpoint/link.h"
+#include "engine/endpoint/rail_choice.h"
 #include "transport/connection.h"
 
 namespace nezha::engine {
@@ -36,25 +33,26 @@ class PeerLinks {
   // its operation is divided; `on_post(rail, request)` accounts for each transfer posted.
   template <class SharesOf, class OnPost>
   void dispatch(Nanoseconds now, SharesOf shares_of, OnPost on_post) {
-    measured_ = false;
+    if (choice_ != nullptr) choice_->loads().forget();
     bool moved = true;
     while (moved) {
       moved = false;
       while (!pending_.empty()) {
         const transport::WorkRequest& next = *pending_.front();
-        Link* link = choose(now, next, shares_of(next));
-        if (link == nullptr) break;
+        const RailChoice::Chosen chosen = choose(now, next, shares_of(next));
+        if (chosen.link == nullptr) break;
         transport::WorkRequest* request = pending_.pop_front();
-        request->timed_from = timed_ ? now : 0;
-        request->timed_alone = timed_alone_;
-        if (timed_) request->header.flags |= wire::kFlagTimed;
-        if (!link->connection->post(*request)) {
+        request->timed_from = chosen.timed ? now : 0;
+        request->timed_alone = chosen.alone;
+        if (chosen.timed) request->header.flags |= wire::kFlagTimed;
+        if (!chosen.link->connection->post(*request)) {
           transport::WorkQueue again;
           again.push_back(*request);
           pending_.prepend(again);
           break;
         }
-        on_post(static_cast<uint32_t>(link->connection->rail), *request);
+        ++chosen.link->chosen[static_cast<size_t>(chosen.by)];
+        on_post(static_cast<uint32_t>(chosen.link->connection->rail), *request);
         moved = true;
       }
       for (const Link& link : links_) {
@@ -68,12 +66,12 @@ class PeerLinks {
   }
 
   // A timed transfer was acknowledged.
-  void took(const transport::Connection& connection, const transport::WorkRequest& request,
+  void learn_time(const transport::Connection& connection, const transport::WorkRequest& request,
             Nanoseconds now);
-  // Teaches the monitors of the rails that have something to send. To be called every
-  // RailMonitor::kShortest while the loop turns: the bytes that a rail drains after the last
-  // transfer was posted say as much about it as the others.
-  void look(Nanoseconds now);
+  // Measures how the rails drain (LinkLoads::look).
+  void look(Nanoseconds now) {
+    if (choice_ != nullptr) choice_->loads().look(now);
+  }
   // Whether enough was posted since look() last learned something for it to learn more.
   bool is_draining() const;
   // The best connection for control frames: usable, or else up; null when there is none.
@@ -82,8 +80,8 @@ class PeerLinks {
   Link* usable();
   Link* find(int rail, int lane);
   bool has_pending() const { return !pending_.empty(); }
-  // Whether the backlog of `slow`, which takes `slow_s`, may go to `other`, which takes `other_s`.
-  bool may_hedge(const Link& slow, double slow_s, const Link& other, double other_s) const;
+  // The choice among several connections; null: there are not several.
+  const RailChoice* choice() const { return choice_.get(); }
   // Whether transfers wait for the peer to say what landed on a lost or silent connection.
   bool has_unresolved() const;
   bool has_output() const;
@@ -102,56 +100,24 @@ class PeerLinks {
   const std::list<Link>& links() const { return links_; }
 
  private:
-  // A hedge must save at least kHedgeGain; where it ends the connection, kLastResortGain, which is
-  // what making a connection again costs.
-  static constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
-  static constexpr Nanoseconds kLastResortGain = 100 * kMillisecond;
-
-  // The state with which a rail is chosen where there are several connections.
-  struct Choice {
-    explicit Choice(uint32_t rails) : times(rails), loads(rails), lanes(rails), wait_s(rails) {}
-    control::RailBinder binder;
-    uint64_t shares_number = 0;  // Shares::number of the shares that the binder has
-    control::TransferTimes times;
-    std::vector<control::RailLoad> loads;  // scratch of choose(), by rail
-    std::vector<Link*> lanes;
-    std::vector<double> wait_s;  // scratch of quickest(), by rail
-  };
-
-  static uint64_t frame_bytes(const transport::WorkRequest& request) {
-    return wire::kHeaderBytes + request.header.length;
+  RailChoice::Chosen choose(Nanoseconds now, const transport::WorkRequest& request,
+                            const control::Shares& shares) {
+    if (links_.size() > 1) {
+      const uint64_t bytes = wire::kHeaderBytes + request.header.length;
+      return choice_->next(now, request, shares, pending_.bytes() - bytes);
+    }
+    const bool timed = shares.timed && wire::generation_of(request.header.flags) == 0;
+    Link* const only = usable();
+    const bool free = only != nullptr && only->connection->has_room();
+    return {.link = free ? only : nullptr, .by = ChosenBy::only, .timed = timed};
   }
-  Link* choose(Nanoseconds now, const transport::WorkRequest& request, const control::Shares& shares);
-  // The link for one of the shortest transfers, if they have settled on a rail; otherwise null.
-  Link* settled(uint32_t bytes);
-  // The link for a short transfer, on the rail that takes the least time; null: none is free now.
-  Link* quickest(Nanoseconds now, uint32_t bytes);
-  void occupy(const Link& link, Nanoseconds now, uint32_t bytes);
-  // The link on the one rail to which the shares give everything; null: there is more to decide.
-  Link* sole(uint64_t bytes);
-  Link* only_link(int rail);
-  bool is_worth_timing(const Link& link, const transport::WorkRequest& request) const;
-
-  // The backlog of one connection: measured once per dispatch, then counted on.
-  uint64_t backlog(Link& link, Nanoseconds now);
-  uint64_t measure(Link& link, Nanoseconds now);
-  static void learn(Link& link, Nanoseconds now, uint64_t backlog,
-                    const std::optional<transport::Drained>& told);
-
-  static constexpr uint64_t kBulk = 64 * 1024;        // bytes that delay a transfer behind them
-  static constexpr uint32_t kTimings = 8;             // of a link, while its rate is not measured
-  static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes whose time depends much on the rate
 
   const int peer_;
   const uint32_t rails_;
-  bool asks_kernel_ = false;  // some connection leaves it to the kernel to say what was delivered
   std::list<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
   control::PortClock& port_;
-  std::unique_ptr<Choice> choice_;  // made with the second connection: there may be many peers
-  bool timed_ = false;  // whether the transfer that is bound now is timed
-  bool timed_alone_ = false;  // whether its time counts for Choice::times
-  bool measured_ = false;     // backlogs were measured in this dispatch
+  std::unique_ptr<RailChoice> choice_;  // made with the second connection
 };
 
 }  // namespace nezha::engine

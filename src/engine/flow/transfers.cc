@@ -170,9 +170,9 @@ void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
   });
 }
 
-void Transfers::took(const transport::Connection& connection, const WorkRequest& request) {
+void Transfers::learn_time(const transport::Connection& connection, const WorkRequest& request) {
   const Nanoseconds now = clock_.now();
-  peers_.of(connection.peer).took(connection, request, now);
+  peers_.of(connection.peer).learn_time(connection, request, now);
   Division* const division = divider_.find(request.division);
   if (division == nullptr) return;
   divider_.landed(*division, static_cast<uint32_t>(connection.rail), frame_cost(request.header.length),

@@ -39,7 +39,7 @@ class Transfers {
   // The peer's engine has acknowledged the transfer: its memory is not needed any more.
   void release(transport::WorkRequest& request);
   // A timed transfer was acknowledged.
-  void took(const transport::Connection& connection, const transport::WorkRequest& request);
+  void learn_time(const transport::Connection& connection, const transport::WorkRequest& request);
   // Queues the transfers of a lost or silent connection again; says how many.
   uint64_t repost(PeerLinks& links, transport::WorkQueue& requests);
   // Releases transfers to a peer that is gone: their operations fail, or do not need them.

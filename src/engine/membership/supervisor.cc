@@ -196,7 +196,7 @@ void Supervisor::beat(PeerLinks& links, Peer& peer, Nanoseconds now) {
 // Where one connection will be busy for long with what it has, and another has nothing to do, the
 // transfers that the slow one has not delivered go on the other, too. The slow one stays in use.
 void Supervisor::hedge(PeerLinks& links) {
-  if (links.has_pending()) return;
+  if (links.has_pending() || links.choice() == nullptr) return;
   for (Link& slow : links.links()) {
     if (!slow.is_usable() || !slow.has_work()) continue;
     const uint64_t backlog = slow.connection->backlog_bytes();
@@ -205,7 +205,7 @@ void Supervisor::hedge(PeerLinks& links) {
     for (Link& other : links.links()) {
       if (&other == &slow || !other.is_usable() || other.connection->backlog_bytes() > 0) continue;
       const double other_s = other.connection->latency_s + bytes / other.monitor.rate_bytes_per_s();
-      if (!links.may_hedge(slow, slow_s, other, other_s)) continue;
+      if (!links.choice()->may_hedge(slow, slow_s, other, other_s)) continue;
       WorkQueue taken;
       slow.connection->recall(taken);
       if (taken.empty()) break;  // only the rest of a frame whose copy is elsewhere

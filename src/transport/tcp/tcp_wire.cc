@@ -72,7 +72,7 @@ size_t TcpWire::send(std::span<WorkRequest* const> frames) {
   }
   const size_t of_rest = std::min(sent, static_cast<size_t>(held_bytes_));
   held_bytes_ -= of_rest;
-  const size_t taken = took(frames, sent - of_rest);
+  const size_t taken = account(frames, sent - of_rest);
   if (stream_ == nullptr) return taken;
   want_writable(sent < asked || stream_->wants_write());
   return taken;
@@ -86,7 +86,7 @@ bool TcpWire::push_stream() {
   return false;
 }
 
-size_t TcpWire::took(std::span<WorkRequest* const> frames, size_t bytes) {
+size_t TcpWire::account(std::span<WorkRequest* const> frames, size_t bytes) {
   size_t taken = 0;
   for (; taken < frames.size() && bytes > 0; ++taken) {
     const WorkRequest& frame = *frames[taken];

@@ -59,7 +59,7 @@ class TcpWire final : public StreamWire, private progress::Pollable {
 
   void on_ready(uint32_t epoll_events) override;
   bool push_stream();
-  size_t took(std::span<WorkRequest* const> frames, size_t bytes);
+  size_t account(std::span<WorkRequest* const> frames, size_t bytes);
   void want_writable(bool wanted);
   void receive();
   // Returns how many bytes the next read asks for; `direct`: of these, into the destination.

@@ -136,13 +136,12 @@ progress::Polling Engine::polling() const {
 void Engine::say_goodbye() {
   wire::FrameHeader header;
   header.type = wire::FrameType::goodbye;
-  for (const auto& links : parts_.peers.all()) {
-    if (links == nullptr) continue;
-    for (Link& link : links->links()) {
+  parts_.peers.each_connected([&](PeerLinks& links) {
+    for (Link& link : links.links()) {
       link.connection->post_control(header, {});
       link.connection->flush();
     }
-  }
+  });
 }
 
 bool Engine::all_peers_left() const {

@@ -22,7 +22,7 @@ class PeerTable {
  public:
   PeerTable(const EngineOptions& options, const Clock& clock)
       : clock_(clock), links_(static_cast<size_t>(options.world_size)), gone_(links_.size()),
-        touched_(gone_) {
+        connected_(gone_), touched_(gone_) {
     for (int rank = 0; rank < options.world_size; ++rank) {
       if (rank == options.rank) continue;
       links_[static_cast<size_t>(rank)] = std::make_unique<PeerLinks>(rank, options.rails, port_);
@@ -32,6 +32,16 @@ class PeerTable {
   // By global rank; null for this rank.
   const std::vector<std::unique_ptr<PeerLinks>>& all() const { return links_; }
   PeerLinks& of(int peer) const { return *links_[static_cast<size_t>(peer)]; }
+  void add(int peer, std::unique_ptr<transport::Connection> connection, double nominal_bytes_per_s) {
+    of(peer).add(std::move(connection), nominal_bytes_per_s);
+    connected_.add(peer);
+  }
+  // The peers to which there is a connection, or was one.
+  const RankSet& connected() const { return connected_; }
+  template <class Visit>
+  void each_connected(Visit visit) const {
+    connected_.each([&](int peer) { visit(of(peer)); });
+  }
   // The peer left, or is lost for good. `exited`: its process is known to have ended.
   void set_gone(int peer, bool exited) {
     of(peer).gone = true;
@@ -54,13 +64,14 @@ class PeerTable {
     touched_at_ = kNever;
   }
   // Ends every connection.
-  void clear() { links_.clear(); }
+  void clear() { connected_.clear(), links_.clear(); }
 
  private:
   const Clock& clock_;
   control::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> links_;
   RankSet gone_;
+  RankSet connected_;
   RankSet touched_;
   Nanoseconds touched_at_ = kNever;
 };

@@ -155,16 +155,15 @@ RailDivider::Snapshots RailDivider::snapshots() const {
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     rails[rail].up = false;
     rates.clear();
-    for (const auto& links : peers_) {
-      if (links == nullptr || links->links().empty()) continue;
+    peers_.each_connected([&](const PeerLinks& links) {
       met_any = true;
-      for (const Link& link : links->links()) {
+      for (const Link& link : links.links()) {
         if (link.connection->rail != static_cast<int>(rail) || !link.is_usable()) continue;
         rails[rail].up = true;
         rails[rail].latency_s = std::max(rails[rail].latency_s, link.connection->latency_s);
       }
-      rates.push_back(links->rate(rail));
-    }
+      rates.push_back(links.rate(rail));
+    });
     rails[rail].rate_bytes_per_s = control::rail_rate(rates);
     rails[rail].measured = std::any_of(rates.begin(), rates.end(), [](const control::PeerRate& each) {
       return each.measured_at > 0;

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "control/policy.h"
 #include "engine/endpoint/division.h"
-#include "engine/endpoint/peer_links.h"
+#include "engine/endpoint/peer_table.h"
 
 namespace nezha::engine {
 
@@ -27,8 +27,7 @@ class RailDivider {
   using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
 
   // `nominal_bytes_per_s`: the rates that are assumed while no peer is connected.
-  RailDivider(const std::vector<std::unique_ptr<PeerLinks>>& peers, uint32_t rails,
-              const std::vector<double>& nominal_bytes_per_s)
+  RailDivider(const PeerTable& peers, uint32_t rails, const std::vector<double>& nominal_bytes_per_s)
       : peers_(peers), rails_(rails), nominal_bytes_per_s_(nominal_bytes_per_s) {}
 
   // A division for one operation. When it is closed, transfers that still name it go on whichever rail
@@ -88,7 +87,7 @@ class RailDivider {
   void decide(Division& division, const control::Shares& shares, const Snapshots& rails,
               Nanoseconds now);
 
-  const std::vector<std::unique_ptr<PeerLinks>>& peers_;
+  const PeerTable& peers_;
   const uint32_t rails_;
   const std::vector<double>& nominal_bytes_per_s_;  // by rail; empty: not known
   std::array<Nanoseconds, control::kRailsMax> landed_at_{};  // the latest timed transfer, by rail

@@ -68,9 +68,8 @@ void EarlyFrames::drop(Group& group, uint64_t op_seq, uint32_t chunk) {
 }
 
 void EarlyFrames::drop_all(Group& group) {
-  for (const auto& links : peers_.all()) {
-    if (links == nullptr) continue;
-    for (Link& link : links->links()) {
+  peers_.each_connected([&](PeerLinks& links) {
+    for (Link& link : links.links()) {
       for (int i = 0; i < link.connection->landings(); ++i) {
         EarlyFrame* const frame = EarlyFrame::of(link.connection->landing(i));
         if (frame == nullptr || frame->header.comm != group.comm) continue;
@@ -78,7 +77,7 @@ void EarlyFrames::drop_all(Group& group) {
         free(group, *frame);
       }
     }
-  }
+  });
   while (EarlyFrame* frame = group.early.take_any()) free(group, *frame);
 }
 

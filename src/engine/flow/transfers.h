@@ -26,7 +26,7 @@ class Transfers {
   Transfers(const EngineOptions& options, const Clock& clock, PeerTable& peers, BufferPool& pool,
             Agenda& agenda)
       : options_(options), clock_(clock), peers_(peers), pool_(pool), agenda_(agenda),
-        divider_(peers.all(), options.rails, options.nominal_bytes_per_s) {}
+        divider_(peers, options.rails, options.nominal_bytes_per_s) {}
   // The connections are gone: gives back the bytes of transfers that were never acknowledged, which
   // nothing reads now.
   void end();

@@ -79,11 +79,11 @@ void MissingConnections::find_rails() {
     NEZHA_LOG(info, "rails", "rank %d: rail %d, which was missing, has an address", options_.rank,
               found.rail);
     placed_[found.rail] = std::move(found.where);
-    for (const auto& links : all_.all()) {
-      if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
-      tell_rails(*links);
-      try_rails_soon(*links);
-    }
+    all_.each_connected([&](PeerLinks& links) {
+      if (links.gone || links.left) return;
+      tell_rails(links);
+      try_rails_soon(links);
+    });
   }
 }
 

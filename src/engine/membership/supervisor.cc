@@ -19,15 +19,14 @@ using transport::WorkQueue;
 Supervisor::Supervisor(const Parts& parts)
     : parts_(parts), reconciler_(parts.options, parts.clock, parts.transfers),
       peers_(static_cast<size_t>(parts.options.world_size)), awaited_(peers_.size()),
-      touched_(awaited_), watched_(awaited_), looked_at_(awaited_), connected_(awaited_) {}
+      touched_(awaited_), watched_(awaited_), looked_at_(awaited_) {}
 
 void Supervisor::add(std::unique_ptr<Connection> connection) {
   PeerLinks& links = parts_.peers.of(connection->peer);
   parts_.flight.rail(RailEventKind::joined, *connection, connection->describe());
   const double nominal = parts_.options.nominal_of(static_cast<size_t>(connection->rail));
-  links.add(std::move(connection), nominal);
+  parts_.peers.add(links.peer(), std::move(connection), nominal);
   links.links().back().beat_at = parts_.clock.now();
-  connected_.add(links.peer());
 }
 
 void Supervisor::stop() {
@@ -58,7 +57,7 @@ void Supervisor::run(Nanoseconds now) {
   last_tick_ = now;
   if (now >= all_at_) {
     all_at_ = now + kTickIdle;
-    watched_.add(connected_);
+    watched_.add(parts_.peers.connected());
   }
   next_tick_ = all_at_;
   parts_.peers.take_touched(touched_);

@@ -208,7 +208,6 @@ class Supervisor final : public transport::JoinEvents {
   RankSet touched_;
   RankSet watched_;  // to be looked at in the next one
   RankSet looked_at_;
-  RankSet connected_;  // at some time, so that they can fall silent
   SupervisorCounters counters_;
   Nanoseconds last_tick_ = 0;
   Nanoseconds next_tick_ = 0;

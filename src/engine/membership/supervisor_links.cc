@@ -153,10 +153,10 @@ void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutc
 
 void Supervisor::on_carrier(int rail, bool up) {
   const Nanoseconds now = parts_.clock.now();
-  for (const auto& links : parts_.peers.all()) {
-    if (links == nullptr || links->gone || links->left || links->links().empty()) continue;
-    if (up) parts_.missing.try_rails_soon(*links);  // no connection with that peer may use the rail
-    for (Link& link : links->links()) {
+  parts_.peers.each_connected([&](PeerLinks& links) {
+    if (links.gone || links.left) return;
+    if (up) parts_.missing.try_rails_soon(links);  // no connection with that peer may use the rail
+    for (Link& link : links.links()) {
       if (link.connection->rail != rail) continue;
       if (up && !link.is_up()) link.redial.hurry(now);
       if (!up && link.is_up()) {
@@ -164,7 +164,7 @@ void Supervisor::on_carrier(int rail, bool up) {
                                      link.connection->describe().c_str()));
       }
     }
-  }
+  });
   watch_all();
 }
 

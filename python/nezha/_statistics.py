@@ -8,6 +8,17 @@ from __future__ import annotations
 from typing import Any, List, Optional, TypedDict
 
 
+class RailTransfers(TypedDict):
+    """By which rule the rail got its transfers: rails()[i]["transfers"]."""
+
+    only: int
+    times: int
+    share: int
+    backlog: int
+    probe: int
+    again: int
+
+
 class RailPeer(TypedDict):
     """A connection of a rail: rails()[i]["peers"][j]."""
 
@@ -32,12 +43,15 @@ class Rail(TypedDict):
     provider: str
     mtu: int
     rate_bytes_per_s: float
+    rate_measured: bool
     latency_s: float
     state: str
     bytes_sent: int
     bytes_received: int
     shm_bytes_sent: int
     shm_bytes_received: int
+    backlog_bytes: int
+    transfers: RailTransfers
     peers: List[RailPeer]
 
 

@@ -111,6 +111,9 @@ def test_explain():
     fast, same = (json.loads(nezha("explain", "all_reduce", "--rate", rate, "--json").stdout)
                   for rate in ("400G", "50GB/s"))
     assert fast == same and "100.000 GB/s" in fast["text"]
+    for size, rule in (("16K", "times"), ("4M", "backlog")):
+        done = nezha("explain", "all_reduce", "--bytes", size)
+        assert f"(rule: {rule})" in done.stdout and "Rails, as the policy pull" in done.stdout
     shown = nezha("explain", "all_reduce", "--bytes", "64K", "--schedule", "--rank", "1")
     assert shown.returncode == 0 and "chosen" in shown.stdout and "send" in shown.stdout
 

@@ -101,6 +101,30 @@ def test_rails(asked):
     assert keys_of(asked["rails"]) - top == documented()["rails"]
 
 
+def by_rule(world, **options):
+    """The transfers of rank 0 by rule and rail, after short and long operations over two rails."""
+    def body(comm):
+        for _ in range(50):
+            comm.all_reduce(numpy.ones(2048, dtype=numpy.float32))  # 8 KiB
+        for _ in range(3):
+            comm.all_reduce(numpy.ones(1 << 20, dtype=numpy.float32))
+        sent = comm.stats()["frames_sent"] - comm.stats()["retransmitted"]
+        return [rail["transfers"] for rail in comm.rails()], sent
+
+    rails, sent = world(2, body, rails="127.1.0.1,127.2.0.1", shm="off", **options)[0]
+    assert sum(count for rail in rails for count in rail.values()) == sent
+    return {rule: [rail[rule] for rail in rails] for rule in rails[0]}
+
+
+def test_transfers_are_counted_by_the_rule_that_chose_their_rail(world):
+    pulled = by_rule(world)
+    assert sum(pulled["backlog"]) > 0 and sum(pulled["only"]) == 0
+    divided = by_rule(world, policy="static", weights="3:1")
+    assert sum(divided["share"]) == sum(sum(counts) for counts in divided.values())
+    first, second = divided["share"]
+    assert first / (first + second) == pytest.approx(0.75, abs=0.03)
+
+
 def test_stragglers(asked):
     assert without(keys_of(asked["stragglers"]), "ranks[].last.") == documented()["stragglers"]
 

@@ -15,9 +15,10 @@ from ..cli.conventions import FOUND, WRONG_LINE, App, json_option
 
 _HELP = """How an operation would be carried out on equal rails, and why so.
 
-Shows the algorithm with its cost against the others, the chunks, and with --schedule the steps of
-one rank. With --print it writes the steps of all ranks instead, as algorithm_file takes them:
-a beginning for an algorithm of your own. Sizes: 65536, 64K, 1M, 1G (binary); rates: 1gbit, 100G, 25GB/s.
+Shows the algorithm with its cost against the others, the chunks, how the bytes are divided among the
+rails, and with --schedule the steps of one rank. With --print it writes the steps of all ranks
+instead, as algorithm_file takes them: a beginning for an algorithm of your own. Sizes: 65536, 64K, 1M,
+1G (binary); rates: 1gbit, 100G, 25GB/s.
 
 \b
 Examples:
@@ -83,6 +84,9 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             request["algorithm_text"] = read_algorithm(algorithm_file)
         answer = ask("explain", request)
         together = max(map(request.get("host_of", []).count, request.get("host_of", [])), default=1)
+        if rails > 1 and request["bytes"] > 0 and not prints:
+            one = {"rate_gbps": request["rate_gbps"], "latency_us": latency_us}
+            answer["division"] = ask("divide", {"bytes": request["bytes"], "rails": [one] * rails})
         if collective == "all_gather" and together > 1:
             answer["offload"] = share_inside(together, ask("fabric"))
     with console.one_line("explain", code=FOUND):
@@ -120,6 +124,15 @@ def _who_sends(algorithm: str) -> str:
     return f"{algorithm} knows nothing of hosts; leaders are for the algorithm leaders."
 
 
+def _which_rail(division: Dict[str, Any]) -> str:
+    """By which rule a transfer gets its rail (docs/balancing.md), a sentence."""
+    if division["quickest"]:
+        return "A transfer takes the rail on which its like took the least time (rule: times)."
+    if division["splits"]:
+        return "A transfer takes the rail that would finish it first (rule: backlog)."
+    return f"All transfers take rail {division['single_rail']} (rule: share)."
+
+
 def _inside(answer: Dict[str, Any]) -> List[str]:
     """What carries bytes inside the hosts, a sentence."""
     return {
@@ -133,6 +146,9 @@ def _show(answer: Dict[str, Any]) -> None:
         typer.echo(answer["algorithm_text"], nl=False)
         return
     typer.echo(answer["text"])
+    if "division" in answer:
+        division = answer["division"]
+        console.sentences([f"Rails, as the policy {division['why']}.", _which_rail(division)])
     if "hosts" in answer:
         console.section("hosts", [
             {"host": number, "ranks": ranks_text(host["ranks"]), "leader": host["leader"]}

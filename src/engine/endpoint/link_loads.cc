@@ -59,8 +59,8 @@ uint64_t LinkLoads::measure(Link& link, Nanoseconds now) {
 // one rail than for another would give it more than its share.
 Nanoseconds LinkLoads::lateness() const {
   constexpr Nanoseconds kAsKernels = 3 * kMillisecond;
-  const bool any = std::any_of(links_.begin(), links_.end(), [](const Link& link) { return link.asks_kernel; });
-  return any ? kAsKernels : 0;
+  const auto asks = [](const Link& link) { return link.asks_kernel; };
+  return std::any_of(links_.begin(), links_.end(), asks) ? kAsKernels : 0;
 }
 
 }  // namespace nezha::engine

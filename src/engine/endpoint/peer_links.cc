@@ -8,7 +8,8 @@ using transport::Connection;
 using transport::WorkQueue;
 
 void PeerLinks::add(std::unique_ptr<Connection> connection, double nominal_bytes_per_s) {
-  if (choice_ == nullptr && !links_.empty()) choice_ = std::make_unique<RailChoice>(rails_, port_, links_);
+  const bool second = choice_ == nullptr && !links_.empty();
+  if (second) choice_ = std::make_unique<RailChoice>(rails_, port_, links_);
   links_.emplace_back(std::move(connection), nominal_bytes_per_s);
 }
 

@@ -17,7 +17,8 @@ RailChoice::Chosen RailChoice::next(Nanoseconds now, const transport::WorkReques
   shares_number_ = shares.number;
   const bool is_short = request.header.length <= control::TransferTimes::kBytesMax;
   if (!again && shares.quickest && shares.probe < 0 && is_short) {
-    if (Chosen quick = quickest(now, request.header.length, shares.timed); quick.link != nullptr) return quick;
+    const Chosen chosen = quickest(now, request.header.length, shares.timed);
+    if (chosen.link != nullptr) return chosen;
   }
   if (Link* const one = again ? nullptr : sole(bytes)) {
     return {.link = one, .by = ChosenBy::share, .timed = shares.timed};
@@ -108,7 +109,8 @@ Link* RailChoice::sole(uint64_t bytes) {
   return control::RailBinder::is_far_too_long(finish) ? nullptr : link;
 }
 
-Link* RailChoice::soonest(Nanoseconds now, uint64_t bytes, uint64_t queued_bytes, bool again, ChosenBy* by) {
+Link* RailChoice::soonest(Nanoseconds now, uint64_t bytes, uint64_t queued_bytes, bool again,
+                          ChosenBy* by) {
   std::fill(loads_.begin(), loads_.end(), control::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {

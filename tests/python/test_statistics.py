@@ -111,7 +111,8 @@ def by_rule(world, **options):
         sent = comm.stats()["frames_sent"] - comm.stats()["retransmitted"]
         return [rail["transfers"] for rail in comm.rails()], sent
 
-    rails, sent = world(2, body, rails="127.1.0.1,127.2.0.1", shm="off", **options)[0]
+    rails, sent = world(2, body, rails="127.1.0.1,127.2.0.1",
+                        config={"shm": "off", **options})[0]
     assert sum(count for rail in rails for count in rail.values()) == sent
     return {rule: [rail[rule] for rail in rails] for rule in rails[0]}
 

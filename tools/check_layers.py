@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 # What every file of the engine may include.
-ENGINE = {"base", "reduce", "wire", "schedule", "control", "control/policies", "progress", "memory",
+ENGINE = {"base", "reduce", "wire", "schedule", "rails", "rails/policies", "progress", "memory",
           "transport"}
 # Folder of the engine -> the other folders of it that it may include. Files beside the folders see all.
 ROOMS: Dict[str, Set[str]] = {
@@ -36,35 +36,35 @@ ALLOWED: Dict[str, Set[str]] = {
     "reduce": {"base"},
     "wire": {"base"},
     "schedule": {"base"},
-    "control/policies": {"base", "schedule", "control"},
-    "control": {"base", "schedule"},
+    "rails/policies": {"base", "schedule", "rails"},
+    "rails": {"base", "schedule"},
     "progress": {"base"},
     "memory": {"base", "reduce", "wire"},
     "transport": {"base", "wire", "progress"},
     "rendezvous": {"base"},
     "engine": ENGINE | set(ROOMS),
     **{room: ENGINE | seen for room, seen in ROOMS.items()},
-    "context": {"base", "reduce", "wire", "schedule", "control", "control/policies",
+    "context": {"base", "reduce", "wire", "schedule", "rails", "rails/policies",
                 "progress", "memory", "transport", "rendezvous", "engine"} | set(ROOMS),
-    "capi": {"base", "reduce", "wire", "control", "context", "nezha"},
+    "capi": {"base", "reduce", "wire", "rails", "context", "nezha"},
 }
 # Where the parts of a rank are put together: it may name transports.
 COMPOSING = "context"
 # Folder of modules/ -> what its files see of src/, header by header. No file of src/ sees a module.
 MODULES: Dict[str, Set[str]] = {
     "allocation": {
-        "base/clock.h", "base/module.h", "base/status.h", "control/policy.h",
+        "base/clock.h", "base/module.h", "base/status.h", "rails/policy.h",
         "engine/endpoint/message_gate.h", "engine/endpoint/peer_links.h", "transport/work_request.h",
         "wire/control_headers.h"},
     "paper": {
-        "base/json.h", "base/module.h", "base/types.h", "control/policies/idle_probe.h",
-        "control/policies/interference.h", "control/policies/policies.h", "control/policy.h"},
+        "base/json.h", "base/module.h", "base/types.h", "rails/policies/idle_probe.h",
+        "rails/policies/interference.h", "rails/policies/policies.h", "rails/policy.h"},
     "aggregation": {
         "base/blob.h", "base/check.h", "base/clean_text.h", "base/clock.h", "base/config.h",
         "base/descriptor.h", "base/hex.h", "base/interrupt.h", "base/ip_prefix.h", "base/json.h",
         "base/log.h", "base/module.h", "base/number_hash.h", "base/socket_address.h", "base/status.h",
-        "base/transitions.h", "context/aggregation.h", "control/policies/aggregation_shares.h",
-        "control/policy.h", "control/rail_selector.h", "engine/common/comm_number.h",
+        "base/transitions.h", "context/aggregation.h", "rails/policies/aggregation_shares.h",
+        "rails/policy.h", "rails/rail_selector.h", "engine/common/comm_number.h",
         "engine/engine.h", "engine/group_calls.h", "nezha/aggregator.h", "progress/loop.h",
         "schedule/aggregation.h", "schedule/chunk_map.h", "schedule/plan.h",
         "transport/connect/connector.h", "transport/connect/handshake.h",
@@ -74,7 +74,7 @@ MODULES: Dict[str, Set[str]] = {
     "fabric": {
         "base/check.h", "base/clock.h", "base/config.h", "base/copy.h", "base/fork_guard.h",
         "base/ip_prefix.h", "base/json.h", "base/module.h", "base/status.h", "base/transitions.h",
-        "control/policy.h", "control/rail_selector.h",
+        "rails/policy.h", "rails/rail_selector.h",
         "progress/loop.h",
         "transport/connect/connector.h", "transport/connect/mesh_builder.h",
         "transport/connect/rail_test.h", "transport/connect/same_network.h", "transport/rail_kind.h",
@@ -89,8 +89,8 @@ MODULES: Dict[str, Set[str]] = {
         "schedule/file_algorithm.h", "schedule/schedule.h"},
     "queries": {
         "base/clock.h", "base/json.h", "base/module.h", "base/status.h", "base/types.h",
-        "capi/queries.h", "control/policies/aggregation_shares.h", "control/policies/binder.h",
-        "control/policies/eq.h", "control/policy.h", "control/rail_monitor.h", "memory/area.h",
+        "capi/queries.h", "rails/policies/aggregation_shares.h", "rails/policies/binder.h",
+        "rails/policies/eq.h", "rails/policy.h", "rails/rail_monitor.h", "memory/area.h",
         "memory/pieces.h", "reduce/reduce.h", "schedule/candidates.h", "schedule/hierarchy.h",
         "schedule/plan.h"},
     "redis": {
@@ -103,7 +103,7 @@ MODULES: Dict[str, Set[str]] = {
 # Folder of modules/ -> the other folders that it sees, and is linked with.
 MODULE_SEES: Dict[str, Set[str]] = {"queries": {"proof"}}
 # Layers without I/O, time, threads and logging: the same source runs in simulators and verifiers.
-PURE = {"schedule", "control/policies"}
+PURE = {"schedule", "rails/policies"}
 # The same of modules, apart from the file by which they are opened.
 PURE_MODULES = {"proof"}
 ENTRY = "module.cc"
@@ -126,7 +126,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(<[^>]+>|"[^"]+")', re.MULTILINE)
 
 
 def layer_of(path: str) -> str:
-    """The layer of a file below src/, or of an include: "control/policies" before "control"."""
+    """The layer of a file below src/, or of an include: "rails/policies" before "rails"."""
     parts = path.split("/")
     nested = "/".join(parts[:2])
     return nested if nested in ALLOWED and len(parts) > 2 else parts[0]

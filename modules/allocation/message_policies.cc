@@ -7,9 +7,9 @@
 
 #include "allocation/message_policy.h"
 #include "allocation/static_rails.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 using Rails = std::span<const MessageRail>;
@@ -192,4 +192,4 @@ Result<std::unique_ptr<MessagePolicy>> make_message_policy(std::string_view name
 
 std::span<const std::string_view> message_policy_names() { return kMessagePolicyNames; }
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

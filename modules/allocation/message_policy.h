@@ -16,7 +16,7 @@
 
 #include "base/status.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 
 // A message, as a policy sees it.
 struct MessageEnds {
@@ -71,4 +71,4 @@ Result<std::unique_ptr<MessagePolicy>> make_message_policy(std::string_view name
                                                            const MessagePolicyOptions& options);
 std::span<const std::string_view> message_policy_names();
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -7,9 +7,9 @@
 
 namespace nezha::engine {
 
-using control::MessageEnds;
-using control::Reserve;
-using control::ReserveFrame;
+using rails::MessageEnds;
+using rails::Reserve;
+using rails::ReserveFrame;
 using transport::RailTurn;
 using transport::WorkQueue;
 using transport::WorkRequest;
@@ -23,7 +23,7 @@ MessageEnds ends_of(const WorkRequest& first) {
   return {first.peer, first.turn.parts, bytes};
 }
 
-bool reserves_any(const control::MessagePolicy& policy) {
+bool reserves_any(const rails::MessagePolicy& policy) {
   return policy.reserves({0, 1, std::numeric_limits<uint64_t>::max()});
 }
 
@@ -49,7 +49,7 @@ bool PolicyGate::holds(WorkRequest& request, Nanoseconds now) {
   Rails rails;
   look_at(request.peer, now, rails);
   const MessageEnds ends = ends_of(request);
-  const control::MessageWish wish = policy_->wish(ends, std::span(rails).first(rails_));
+  const rails::MessageWish wish = policy_->wish(ends, std::span(rails).first(rails_));
   if (policy_->reserves(ends)) request.turn.ticket = reservations_.next_ticket();
   // Until one that is whole is acknowledged its port takes no other; longer ones are at their end.
   if (request.turn.parts == 1) request.header.flags |= wire::kFlagTimed;
@@ -70,7 +70,7 @@ bool PolicyGate::look_at(int peer, Nanoseconds now, Rails& rails) const {
   }
   for (const Link& link : peers_[static_cast<size_t>(peer)]->links()) {
     if (!link.is_usable()) continue;
-    control::MessageRail& rail = rails[static_cast<size_t>(link.connection->rail)];
+    rails::MessageRail& rail = rails[static_cast<size_t>(link.connection->rail)];
     rail.up = any = true;
     rail.peer_rail = link.connection->peer_rail;
   }
@@ -119,7 +119,7 @@ bool PolicyGate::let_through(WorkRequest& first, Nanoseconds now) {
   if (any_up) {
     turn.rails = turn.ticket != 0
                      ? reserve(first, rails, now)
-                     : control::take_rails(*policy_, {turn.wished, turn.first}, ends_of(first),
+                     : rails::take_rails(*policy_, {turn.wished, turn.first}, ends_of(first),
                                            std::span(rails).first(rails_), now - turn.since >= kPatience);
     if (turn.rails == 0) return false;
   }
@@ -154,10 +154,10 @@ void PolicyGate::released(const RailTurn& turn, Nanoseconds now) {
   }
 }
 
-const control::Shares& PolicyGate::shares(const RailTurn& turn) {
+const rails::Shares& PolicyGate::shares(const RailTurn& turn) {
   if (shares_of_ == turn.rails) return shares_;
   shares_of_ = turn.rails;
-  shares_ = control::Shares();
+  shares_ = rails::Shares();
   const int taken = std::popcount(turn.rails);
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     shares_.weight[rail] = (turn.rails >> rail & 1) != 0 ? 1.0 / taken : 0;
@@ -203,7 +203,7 @@ uint32_t PolicyGate::reserve(WorkRequest& first, const Rails& rails, Nanoseconds
   if (now >= turn.again_at) turn.refused = 0;
   for (uint32_t i = 0; i < rails_; ++i) {
     const uint32_t rail = (turn.first + i) % rails_;
-    const control::MessageRail& port = rails[rail];
+    const rails::MessageRail& port = rails[rail];
     if (!port.up || port.sending || port.receiving || (turn.refused >> rail & 1) != 0 ||
         reservations_.is_preceded(rail, turn.ticket)) {
       continue;
@@ -268,7 +268,7 @@ void PolicyGate::forget_stale(Nanoseconds now) {
     for (WorkRequest* first = waiting_.front(); silent >= 0 && first != nullptr; first = first->next) {
       if (first->peer != silent) continue;
       first->turn.refused = (1u << rails_) - 1;
-      first->turn.again_at = now + control::PortReservations::kLease;
+      first->turn.again_at = now + rails::PortReservations::kLease;
     }
     reservations_.expire(rail, now, [&](int peer) { return usable_link(peer, rail) != nullptr; });
   }
@@ -305,7 +305,7 @@ const Module& gate_module() {
   using Made = Result<std::unique_ptr<MessageGate>>;
   static constexpr GateKind kKind = {[](std::string_view policy, const GateOptions& options,
                                         const PeerLinksList& peers) -> Made {
-    auto made = control::make_message_policy(
+    auto made = rails::make_message_policy(
         policy, {options.rank, options.world_size, options.rails, options.seed});
     if (!made) return made.status();
     return std::unique_ptr<MessageGate>(

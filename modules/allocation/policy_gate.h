@@ -21,7 +21,7 @@
 #include "allocation/port_reservations.h"
 #include "base/clock.h"
 #include "base/module.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "engine/endpoint/message_gate.h"
 #include "engine/endpoint/peer_links.h"
 #include "transport/work_request.h"
@@ -36,7 +36,7 @@ class PolicyGate final : public MessageGate {
   static constexpr Nanoseconds kPatience = 100 * kMillisecond;
 
   PolicyGate(const PeerLinksList& peers, int rank, uint32_t rails,
-             std::unique_ptr<control::MessagePolicy> policy)
+             std::unique_ptr<rails::MessagePolicy> policy)
       : peers_(peers), rails_(rails), policy_(std::move(policy)), reservations_(rank, rails) {}
 
   bool decides_about(Collective collective) const override;
@@ -48,7 +48,7 @@ class PolicyGate final : public MessageGate {
     return has_to_look() && (changed_ || now >= looked_at_ + kLook);
   }
   Nanoseconds next_wakeup() const override { return has_to_look() ? looked_at_ + kLook : kNever; }
-  const control::Shares& shares(const transport::RailTurn& turn) override;
+  const rails::Shares& shares(const transport::RailTurn& turn) override;
   void released(const transport::RailTurn& turn, Nanoseconds now) override;
   void arriving(const transport::Connection& from, const void* message, Nanoseconds now) override;
   void arrived(const void* message) override;
@@ -68,7 +68,7 @@ class PolicyGate final : public MessageGate {
     const void* receiving = nullptr;
     Nanoseconds received_at = 0;
   };
-  using Rails = std::array<control::MessageRail, control::kRailsMax>;
+  using Rails = std::array<rails::MessageRail, rails::kRailsMax>;
 
   // A rank with one rail has nothing to choose.
   bool decides() const { return rails_ > 1; }
@@ -87,10 +87,10 @@ class PolicyGate final : public MessageGate {
   // was asked if a port here is idle.
   uint32_t reserve(transport::WorkRequest& first, const Rails& rails, Nanoseconds now);
   bool may_ask(const transport::RailTurn& turn, int peer, uint32_t idle, Nanoseconds now) const;
-  void tell(const control::ReserveFrame& frame);
+  void tell(const rails::ReserveFrame& frame);
   void forget_stale(Nanoseconds now);
   void give_ports_back(Nanoseconds now);
-  void refused(const control::ReserveFrame& nack, Nanoseconds now);
+  void refused(const rails::ReserveFrame& nack, Nanoseconds now);
   Link* usable_link(int peer, uint32_t rail) const;
   void post(const transport::RailTurn& turn, Nanoseconds now);
   template <class Wanted>
@@ -98,14 +98,14 @@ class PolicyGate final : public MessageGate {
 
   const PeerLinksList& peers_;
   const uint32_t rails_;
-  const std::unique_ptr<control::MessagePolicy> policy_;
-  control::PortReservations reservations_;
-  std::array<Port, control::kRailsMax> ports_{};
+  const std::unique_ptr<rails::MessagePolicy> policy_;
+  rails::PortReservations reservations_;
+  std::array<Port, rails::kRailsMax> ports_{};
   transport::WorkQueue waiting_;  // the first transfers of messages, in the order of their sending
   bool changed_ = false;
   Nanoseconds looked_at_ = 0;
   uint64_t messages_ = 0;
-  control::Shares shares_;
+  rails::Shares shares_;
   uint32_t shares_of_ = 0;  // the rails that `shares_` is for
   GateCounters counters_;
 };

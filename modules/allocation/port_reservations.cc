@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace nezha::control {
+namespace nezha::rails {
 
 uint64_t PortReservations::next_ticket() {
   latest_ticket_ = std::min(latest_ticket_ + 1, kTicketMax);
@@ -152,4 +152,4 @@ void PortReservations::forget(int peer) {
   }
 }
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

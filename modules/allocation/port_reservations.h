@@ -18,11 +18,11 @@
 #include <optional>
 
 #include "base/clock.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "engine/endpoint/message_gate.h"
 #include "wire/control_headers.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 
 using Reserve = wire::ReserveHeader::Kind;
 
@@ -118,4 +118,4 @@ class PortReservations {
   engine::ReservationCounters counters_;
 };
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

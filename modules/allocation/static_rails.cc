@@ -2,9 +2,9 @@
 
 #include <numeric>
 
-#include "control/policy.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 uint64_t choose_half(uint32_t rails) {
@@ -52,4 +52,4 @@ std::vector<uint32_t> assign_static_rails(int ranks) {
   return masks;
 }
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace nezha::control {
+namespace nezha::rails {
 
 // The smallest number of rails for so many ranks, 2 to 12870; more than kRailsMax for more ranks.
 uint32_t fewest_static_rails(int ranks);
@@ -16,4 +16,4 @@ uint32_t fewest_static_rails(int ranks);
 // fewest_static_rails(ranks). Empty where these are more than kRailsMax.
 std::vector<uint32_t> assign_static_rails(int ranks);
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

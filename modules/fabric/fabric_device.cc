@@ -73,7 +73,7 @@ double speed_of(const fi_info& info, const std::string& net_device) {
 }
 
 // Software providers get no speed here: the speed is that of the network device
-// (control/rail_selector.h).
+// (rails/rail_selector.h).
 FabricDevice describe(const fi_info& info, bool software) {
   FabricDevice device;
   device.provider = info.fabric_attr->prov_name;

@@ -4,8 +4,8 @@
 
 #include "base/ip_prefix.h"
 #include "base/json.h"
-#include "control/policy.h"
-#include "control/rail_selector.h"
+#include "rails/policy.h"
+#include "rails/rail_selector.h"
 #include "fabric/fabric_choice.h"
 #include "fabric/ofi_transport.h"
 #include "transport/rail_kind.h"
@@ -21,10 +21,10 @@ bool is_adapter(const FabricDevice& device) {
 }
 
 // The rail, with what the operating system knows of its address, and the device that has the address.
-RailKind::Rail make_rail(RailAddress rail, const std::vector<control::Device>& devices) {
+RailKind::Rail make_rail(RailAddress rail, const std::vector<rails::Device>& devices) {
   constexpr uint8_t kPrefixOfOthers = 16;  // loopback addresses are nowhere listed: 127.1.*, 127.2.*
   rail.prefix_length = kPrefixOfOthers;
-  for (const control::Device& device : devices) {
+  for (const rails::Device& device : devices) {
     if (device.loopback || rail.address.empty() || device.address != rail.address) continue;
     rail.prefix_length = static_cast<uint8_t>(device.prefix_length);
     if (rail.mtu == 0) rail.mtu = device.mtu;
@@ -40,8 +40,8 @@ Result<std::vector<RailKind::Rail>> matching(const std::string& wanted) {
     rails.push_back({{"shm", "", 0, 0, 0, std::string(kKindName), "shm"}, ""});
     return rails;
   }
-  const auto listed = control::list_devices();
-  const auto host = listed ? listed.value() : std::vector<control::Device>();
+  const auto listed = rails::list_devices();
+  const auto host = listed ? listed.value() : std::vector<rails::Device>();
   const size_t at = wanted.find('@');
   if (at != std::string::npos) {
     const std::string provider = wanted.substr(0, at);
@@ -84,7 +84,7 @@ std::string FabricKind::describe() const {
   else json.null();
   auto devices = list_fabric_devices(true);
   json.field("missing", devices ? "" : devices.status().message());
-  json.field("rails_max", control::kRailsMax).key("devices").begin_array();
+  json.field("rails_max", rails::kRailsMax).key("devices").begin_array();
   const std::vector<FabricDevice> none;
   for (const FabricDevice& each : choose_devices(devices ? devices.value() : none, "")) {
     json.begin_object().field("rail", std::string(kKindName) + ":" + each.domain);

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr int64_t kVersion = 1;
@@ -185,4 +185,4 @@ Status DataLengthTable::from_json(std::string_view json) {
   return Status::ok();
 }
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

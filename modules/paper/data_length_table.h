@@ -13,7 +13,7 @@
 
 #include "paper/table_row.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 
 struct RowKey {
   Collective collective = Collective::all_reduce;
@@ -44,4 +44,4 @@ class DataLengthTable {
 
 std::string_view name_of(TableRow::State state);
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -3,5 +3,5 @@
 
 extern "C" __attribute__((visibility("default"))) const nezha::Module* nezha_module(
     const nezha::ModuleHost* host) {
-  return nezha::join_host(*host) ? &nezha::control::table_module() : nullptr;
+  return nezha::join_host(*host) ? &nezha::rails::table_module() : nullptr;
 }

@@ -5,12 +5,12 @@
 #include <cstdio>
 
 #include "base/types.h"
-#include "control/policies/idle_probe.h"
-#include "control/policies/interference.h"
-#include "control/policies/policies.h"
+#include "rails/policies/idle_probe.h"
+#include "rails/policies/interference.h"
+#include "rails/policies/policies.h"
 #include "paper/data_length_table.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 // Shorter ones are over before a search by whole operations has found anything.
@@ -149,4 +149,4 @@ const Module& table_module() {
   return kModule;
 }
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

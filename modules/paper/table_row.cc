@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr double kDrift = 0.10;          // of the slowest rail's time
@@ -451,4 +451,4 @@ void TableRow::rescale() {
   go_single(static_cast<int>(only - learned_.share.begin()));
 }
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

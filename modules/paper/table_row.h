@@ -22,10 +22,10 @@
 #include <cstdint>
 #include <span>
 
-#include "control/policies/interference.h"
-#include "control/policy.h"
+#include "rails/policies/interference.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 
 class TableRow {
  public:
@@ -136,4 +136,4 @@ class TableRow {
   std::array<Point, kRailsMax> point_{};  // before the last Eq. 2
 };
 
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/policies/aggregation_shares.h"
-#include "control/policies/binder.h"
-#include "control/policies/eq.h"
-#include "control/policy.h"
-#include "control/rail_monitor.h"
+#include "rails/policies/aggregation_shares.h"
+#include "rails/policies/binder.h"
+#include "rails/policies/eq.h"
+#include "rails/policy.h"
+#include "rails/rail_monitor.h"
 #include "queries/two_rails.h"
 #include "queries/units.h"
 #include "schedule/plan.h"
@@ -17,18 +17,18 @@
 namespace nezha::queries {
 namespace {
 
-using control::kRailsMax;
+using rails::kRailsMax;
 
 constexpr double kLongestUs = 1e9;  // of one operation
 
-Result<std::vector<control::RailSnapshot>> snapshots(const JsonValue& rails) {
+Result<std::vector<rails::RailSnapshot>> snapshots(const JsonValue& rails) {
   if (rails.items().empty() || rails.items().size() > kRailsMax) {
     return error(Code::invalid_argument, "rails must be an array of 1 to %zu objects",
                  size_t{kRailsMax});
   }
-  std::vector<control::RailSnapshot> result;
+  std::vector<rails::RailSnapshot> result;
   for (const JsonValue& rail : rails.items()) {
-    control::RailSnapshot snapshot;
+    rails::RailSnapshot snapshot;
     const double gbps = rail.at("rate_gbps").number_or(-1);
     const double latency_us = rail.at("latency_us").number_or(-1);
     snapshot.rate_bytes_per_s = gbps * kGiga / 8;
@@ -42,13 +42,13 @@ Result<std::vector<control::RailSnapshot>> snapshots(const JsonValue& rails) {
   return result;
 }
 
-Result<control::Interference> interference(const JsonValue& request,
-                                           std::span<const control::RailSnapshot> rails) {
-  control::Interference result;
+Result<rails::Interference> interference(const JsonValue& request,
+                                           std::span<const rails::RailSnapshot> rails) {
+  rails::Interference result;
   const JsonValue& split = request.at("split_cost_us");
   const JsonValue& lost = request.at("rate_lost");
   result.measured = !split.is_null() || !lost.is_null();
-  result.split_cost_s = split.is_null() ? control::split_cost_s(rails) : split.number_or(-1) * kMicro;
+  result.split_cost_s = split.is_null() ? rails::split_cost_s(rails) : split.number_or(-1) * kMicro;
   if (!(result.split_cost_s >= 0)) {
     return error(Code::invalid_argument, "split_cost_us must be 0 or more");
   }
@@ -68,7 +68,7 @@ Result<control::Interference> interference(const JsonValue& request,
 }
 
 // Eq. 1 of two rails, and how many times slower the slower one may be; null for what does not exist.
-void write_pair(JsonWriter& json, const control::RailCosts& costs, const control::Interference& model) {
+void write_pair(JsonWriter& json, const rails::RailCosts& costs, const rails::Interference& model) {
   const size_t quick = costs[1].startup_s < costs[0].startup_s ? 1 : 0;
   const size_t other = 1 - quick;
   json.field("threshold_bytes",
@@ -94,14 +94,14 @@ class Learner {
   }
 
  private:
-  control::RailMonitor monitor_;
+  rails::RailMonitor monitor_;
   Nanoseconds now_ = 0;
   uint64_t total_ = 0;
 };
 
-Result<control::OpSample> sample_of(const JsonValue& done, const control::OpClass& operation,
+Result<rails::OpSample> sample_of(const JsonValue& done, const rails::OpClass& operation,
                                     size_t rails, size_t number) {
-  control::OpSample sample;
+  rails::OpSample sample;
   sample.op = operation;
   sample.rails = static_cast<uint32_t>(rails);
   sample.total_s = done.at("total_us").number_or(-1) * kMicro;
@@ -131,13 +131,13 @@ Result<std::string> divide_bytes(const JsonValue& request) {
   if (!rails) return rails.status();
   auto model = interference(request, *rails);
   if (!model) return model.status();
-  auto policy = control::make_policy("pull", {{}, *model});
+  auto policy = rails::make_policy("pull", {{}, *model});
   if (!policy) return policy.status();
-  const control::RailCosts costs = control::costs_of(*rails);
+  const rails::RailCosts costs = rails::costs_of(*rails);
   const auto size = static_cast<double>(bytes);
-  const control::Split split = control::best_split(costs, size, model->split_cost_s, model->rate_lost);
-  const control::BestSingle single = control::best_single(costs, size);
-  const control::OpClass operation{Collective::all_reduce, static_cast<uint64_t>(bytes)};
+  const rails::Split split = rails::best_split(costs, size, model->split_cost_s, model->rate_lost);
+  const rails::BestSingle single = rails::best_single(costs, size);
+  const rails::OpClass operation{Collective::all_reduce, static_cast<uint64_t>(bytes)};
   JsonWriter json;
   json.begin_object().key("shares").begin_array();
   for (size_t i = 0; i < rails->size(); ++i) json.value(split.share[i]);
@@ -145,7 +145,7 @@ Result<std::string> divide_bytes(const JsonValue& request) {
   json.field("time_us", split.time_s / kMicro).field("split_cost_us", model->split_cost_s / kMicro);
   json.field("single_rail", single.rail).field("single_us", single.time_s / kMicro);
   json.field("policy", (*policy)->name()).field("why", (*policy)->why(operation, *rails));
-  const control::Shares shares = (*policy)->shares(operation, *rails);
+  const rails::Shares shares = (*policy)->shares(operation, *rails);
   json.field("splits", shares.pull).field("quickest", shares.quickest);
   if (rails->size() == 2) write_pair(json, costs, *model);
   return json.end_object().take();
@@ -156,13 +156,13 @@ Result<std::string> learn_operations(const JsonValue& request) {
   if (!rails) return rails.status();
   auto model = interference(request, *rails);
   if (!model) return model.status();
-  auto policy = control::make_policy(request.at("policy").string_or("table"), {{}, *model});
+  auto policy = rails::make_policy(request.at("policy").string_or("table"), {{}, *model});
   if (!policy) return policy.status();
   const int64_t bytes = request.at("bytes").integer_or(-1);
   if (bytes < 0) return error(Code::invalid_argument, "bytes must be 0 or more");
-  const control::OpClass operation{Collective::all_reduce, static_cast<uint64_t>(bytes)};
+  const rails::OpClass operation{Collective::all_reduce, static_cast<uint64_t>(bytes)};
   std::vector<Learner> learners;
-  for (const control::RailSnapshot& rail : *rails) learners.emplace_back(rail.rate_bytes_per_s);
+  for (const rails::RailSnapshot& rail : *rails) learners.emplace_back(rail.rate_bytes_per_s);
   size_t number = 0;
   for (const JsonValue& done : request.at("operations").items()) {
     const bool timed = (*policy)->shares(operation, *rails).timed;
@@ -175,13 +175,13 @@ Result<std::string> learn_operations(const JsonValue& request) {
     }
     (*policy)->learn(*sample);
   }
-  const control::Shares shares = (*policy)->shares(operation, *rails);
+  const rails::Shares shares = (*policy)->shares(operation, *rails);
   JsonWriter json;
   json.begin_object().key("shares").begin_array();
   for (size_t i = 0; i < rails->size(); ++i) json.value(shares.weight[i]);
   json.end_array().field("pull", shares.pull).field("probe", shares.probe);
   json.key("rates_gbps").begin_array();
-  for (const control::RailSnapshot& rail : *rails) json.value(rail.rate_bytes_per_s * 8 / kGiga);
+  for (const rails::RailSnapshot& rail : *rails) json.value(rail.rate_bytes_per_s * 8 / kGiga);
   json.end_array().field("why", (*policy)->why(operation, *rails));
   json.key("table").raw((*policy)->save());
   return json.end_object().take();
@@ -191,9 +191,9 @@ Result<std::string> cut_operations(const JsonValue& request) {
   const int64_t bytes = request.at("bytes").integer_or(-1);
   if (bytes < 1) return error(Code::invalid_argument, "bytes must be 1 or more");
   const auto size = static_cast<uint64_t>(bytes);
-  control::AggregationShares shares(-1, schedule::kUnheldBytesMax);
+  rails::AggregationShares shares(-1, schedule::kUnheldBytesMax);
   if (!request.at("may_cut").bool_or(true)) shares.never_cut();
-  control::Way way = shares.way_of(size);
+  rails::Way way = shares.way_of(size);
   for (const JsonValue& done : request.at("operations").items()) {
     const double hosts_us = done.at("hosts_us").number_or(-1);
     const double node_us = done.at("node_us").number_or(-1);
@@ -201,7 +201,7 @@ Result<std::string> cut_operations(const JsonValue& request) {
       return error(Code::invalid_argument, "operations: hosts_us and node_us must be 0 or more");
     }
     shares.measured(size, way, hosts_us * kMicro, node_us * kMicro);
-    const control::AggregationShares::Report report = shares.report();
+    const rails::AggregationShares::Report report = shares.report();
     (void)shares.apply(std::span(&report, 1));
     way = shares.way_of(size);
   }
@@ -216,18 +216,18 @@ Result<std::string> cut_operations(const JsonValue& request) {
 Result<std::string> bind_transfer(const JsonValue& request) {
   auto rails = snapshots(request.at("rails"));
   if (!rails) return rails.status();
-  std::vector<control::RailLoad> loads;
+  std::vector<rails::RailLoad> loads;
   for (size_t i = 0; i < rails->size(); ++i) {
     const int64_t backlog = request.at("rails").items()[i].at("backlog_bytes").integer_or(0);
     if (backlog < 0) {
       return error(Code::invalid_argument, "rails[%zu]: backlog_bytes must be 0 or more", i);
     }
-    const control::RailSnapshot& rail = (*rails)[i];
+    const rails::RailSnapshot& rail = (*rails)[i];
     loads.push_back({rail.rate_bytes_per_s, static_cast<uint64_t>(backlog), rail.latency_s, true, true});
   }
   const int64_t bytes = request.at("bytes").integer_or(-1);
   if (bytes < 0) return error(Code::invalid_argument, "bytes must be 0 or more");
-  control::Shares shares;
+  rails::Shares shares;
   const JsonValue& weights = request.at("weights");
   shares.pull = weights.is_null();
   for (size_t i = 0; !shares.pull && i < rails->size(); ++i) {
@@ -236,7 +236,7 @@ Result<std::string> bind_transfer(const JsonValue& request) {
       return error(Code::invalid_argument, "weights[%zu] must be from 0 to 1", i);
     }
   }
-  control::RailBinder binder;
+  rails::RailBinder binder;
   binder.begin(shares);
   for (const JsonValue& before : request.at("before").items()) {
     const int64_t sent = before.integer_or(-1);

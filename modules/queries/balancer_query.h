@@ -1,6 +1,6 @@
 // Questions about the balancer: how it would divide an operation among rails, what it has learned after
 // given operations, and which rail takes a transfer. The answers come from the sources that run
-// (control/policies, control/rail_monitor.h).
+// (rails/policies, rails/rail_monitor.h).
 //
 // Contract: pure, any thread. `request` is JSON as nezha.h describes it at nezha_query; a field that
 // makes no sense is `invalid_argument`, with its name, its value and what is allowed.

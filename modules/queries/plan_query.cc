@@ -1,6 +1,6 @@
 #include "queries/plan_query.h"
 
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "proof/algorithm_file.h"
 #include "proof/printer.h"
 #include "queries/memory_text.h"
@@ -13,7 +13,7 @@
 namespace nezha::queries {
 namespace {
 
-using control::kRailsMax;
+using rails::kRailsMax;
 using schedule::Candidate;
 using schedule::CostTable;
 using schedule::PlanRequest;

@@ -4,7 +4,7 @@
 
 namespace nezha::queries {
 
-double cold_hot_threshold(control::RailCost quick, control::RailCost other, double split_cost,
+double cold_hot_threshold(rails::RailCost quick, rails::RailCost other, double split_cost,
                           double lost_by_quick, double lost_by_other) {
   const double other_rate = (1 - lost_by_other) / other.s_per_byte;
   const double together = (1 - lost_by_quick) / quick.s_per_byte + other_rate;

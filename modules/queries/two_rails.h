@@ -2,10 +2,10 @@
 // are.
 //
 // Contract: pure, any thread. These functions are for people who plan; policies compute the times
-// themselves (control/policies/eq.h, which has the sources).
+// themselves (rails/policies/eq.h, which has the sources).
 #pragma once
 
-#include "control/policies/eq.h"
+#include "rails/policies/eq.h"
 
 namespace nezha::queries {
 
@@ -15,7 +15,7 @@ namespace nezha::queries {
 // When both lose a part of their rate while both run, q1 and q2, then with b' = b / (1 - q)
 //   S* = ((a2 - a1) / b2' + delta * R) / (b1 * R - 1),   R = 1 / b1' + 1 / b2'
 // and there is no such size (infinity) unless b2 / b1 < interference_limit(q1, q2).
-double cold_hot_threshold(control::RailCost quick, control::RailCost other, double split_cost_s,
+double cold_hot_threshold(rails::RailCost quick, rails::RailCost other, double split_cost_s,
                           double rate_lost_by_quick = 0, double rate_lost_by_other = 0);
 
 // The largest speed ratio at which the slower of two rails still helps when both lose a part of

@@ -21,7 +21,7 @@
 #include "context/identity.h"
 #include "context/launch_environment.h"
 #include "context/rail_list.h"
-#include "control/rail_selector.h"
+#include "rails/rail_selector.h"
 #include "nezha/nezha.h"
 #include "reduce/reduce.h"
 
@@ -38,15 +38,15 @@ using nezha::kVersion;
 Result<std::string> devices(const JsonValue& request) {
   auto config = nezha::load_config();
   if (!config) return config.status();
-  auto found = nezha::control::list_devices();
+  auto found = nezha::rails::list_devices();
   if (!found) return found.status();
   const std::string filter(request.at("filter").string_or(config->rails));
-  auto choices = nezha::control::select_rails(*found, filter);
+  auto choices = nezha::rails::select_rails(*found, filter);
   if (!choices) return choices.status();
   JsonWriter json;
   json.begin_array();
-  for (const nezha::control::RailChoice& choice : *choices) {
-    const nezha::control::Device& device = choice.device;
+  for (const nezha::rails::RailChoice& choice : *choices) {
+    const nezha::rails::Device& device = choice.device;
     json.begin_object().field("device", device.name).field("address", device.address);
     json.field("family", device.family == AF_INET6 ? "ipv6" : "ipv4");
     json.field("prefix_length", device.prefix_length).field("mtu", device.mtu);

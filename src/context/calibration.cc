@@ -43,7 +43,7 @@ constexpr double kLongest = 1e7;   // us
 
 Status read_rails(const JsonValue& document, Calibration* found) {
   const JsonValue& rails = document.at("rails");
-  if (rails.items().empty() || rails.items().size() > control::kRailsMax) {
+  if (rails.items().empty() || rails.items().size() > rails::kRailsMax) {
     return bad_field("rails", rails, "an array of 1 to 16 rails");
   }
   double gap_us = 0;
@@ -123,12 +123,12 @@ const Calibration::Rail* Calibration::find(std::string_view name) const {
   return found == rails.end() ? nullptr : &*found;
 }
 
-control::Interference Calibration::interference(std::span<const std::string> names) const {
-  control::Interference found;
+rails::Interference Calibration::interference(std::span<const std::string> names) const {
+  rails::Interference found;
   if (!split_cost_s) return found;
   found.measured = true;
   found.split_cost_s = *split_cost_s;
-  const size_t count = std::min<size_t>(names.size(), control::kRailsMax);
+  const size_t count = std::min<size_t>(names.size(), rails::kRailsMax);
   for (size_t i = 0; i < count; ++i) {
     for (size_t j = 0; j < count; ++j) {
       const Rail* one = find(names[i]);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "control/policies/eq.h"
+#include "rails/policies/eq.h"
 #include "schedule/plan.h"
 
 namespace nezha::context {
@@ -31,7 +31,7 @@ struct Calibration {
   uint32_t checksum = 0;  // of the file
   // rate_lost[i][j]: the part of its rate that rail i loses while rail j is used, too; indexes of
   // `rails`. If the file has no such measurement, `split_cost_s` is empty.
-  control::RatesLost rate_lost{};
+  rails::RatesLost rate_lost{};
   std::optional<double> split_cost_s;
   struct Inside {
     double bytes_per_s = 0;  // of a rank, to others of its host
@@ -43,7 +43,7 @@ struct Calibration {
   const Rail* find(std::string_view name) const;
   // Returns rate_lost and split_cost_s for `rails`, in their order. A rail that the file does not
   // have loses nothing.
-  control::Interference interference(std::span<const std::string> rails) const;
+  rails::Interference interference(std::span<const std::string> rails) const;
   // Sets latency and reduction rate of `costs` as measured on `rails`, the rails of rank 0, whose
   // costs all ranks use. The latency of several rails is their mean weighted by rate, as for an
   // operation that is divided so that all rails end together. `invalid_argument`: the file has none

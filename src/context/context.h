@@ -19,7 +19,7 @@
 #include "context/bootstrap.h"
 #include "context/calibration.h"
 #include "context/flight_dump.h"
-#include "control/rail_selector.h"
+#include "rails/rail_selector.h"
 #include "engine/engine.h"
 #include "progress/loop.h"
 #include "rendezvous/store.h"
@@ -64,7 +64,7 @@ class Context {
   // The user's own algorithm; null where there is none.
   const schedule::FileAlgorithm* file_algorithm() const { return file_algorithm_.get(); }
   double timeout_s() const { return timeout_s_; }
-  Result<std::unique_ptr<control::Policy>> make_policy() const;
+  Result<std::unique_ptr<rails::Policy>> make_policy() const;
   Result<std::unique_ptr<engine::MessageGate>> make_message_gate(
       const engine::PeerLinksList& peers) const;
 
@@ -121,7 +121,7 @@ class Context {
   Session session_;
   bool met_ = false;
   std::optional<Calibration> calibration_;
-  control::Interference interference_;
+  rails::Interference interference_;
   std::shared_ptr<const schedule::FileAlgorithm> file_algorithm_;
   std::string algorithm_digest_ = "none";  // names the file's content
   schedule::CostTable costs_;

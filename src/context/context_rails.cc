@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "context/context.h"
 #include "context/rail_list.h"
-#include "control/policies/interference.h"
+#include "rails/policies/interference.h"
 #include "transport/tcp/tcp_address.h"
 
 namespace nezha::context {
@@ -34,12 +34,12 @@ Status Context::choose_rails() {
 }
 
 Status Context::choose_tcp_rails(const std::string& filter) {
-  auto devices = control::list_devices();
+  auto devices = rails::list_devices();
   if (!devices) return devices.status();
-  auto choices = control::select_rails(*devices, filter);
+  auto choices = rails::select_rails(*devices, filter);
   if (!choices) return choices.status();
-  for (const control::RailChoice& choice : *choices) {
-    const control::Device& device = choice.device;
+  for (const rails::RailChoice& choice : *choices) {
+    const rails::Device& device = choice.device;
     if (choice.missing) {
       NEZHA_LOG(warn, "rails", "rank %d: %s has no IP address yet; it becomes a rail when it has one",
                 rank_, device.name.c_str());
@@ -71,7 +71,7 @@ double Context::rate_of(const transport::RailAddress& rail) const {
 // equal everywhere, however the caller's thread rounds.
 Status Context::agree_costs() {
   const FloatMode mode;
-  size_t rails = control::kRailsMax;
+  size_t rails = rails::kRailsMax;
   for (const transport::PeerAddress& peer : session_.ranks) {
     const auto there = std::count_if(peer.rails.begin(), peer.rails.end(), is_there);
     rails = std::min(rails, static_cast<size_t>(there));
@@ -130,13 +130,13 @@ Status Context::load_calibration() {
   return Status::ok();
 }
 
-Result<std::unique_ptr<control::Policy>> Context::make_policy() const {
-  control::PolicyOptions options;
+Result<std::unique_ptr<rails::Policy>> Context::make_policy() const {
+  rails::PolicyOptions options;
   auto weights = parse_weights(config_.weights);
   if (!weights) return weights.status();
   options.weights = std::move(*weights);
   options.interference = interference_;
-  auto policy = control::make_policy(config_.policy, options);
+  auto policy = rails::make_policy(config_.policy, options);
   if (policy) return policy;
   return about_option("policy", FieldIndex::policy, policy.status());
 }

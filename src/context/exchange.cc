@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "context/identity.h"
-#include "control/rail_selector.h"
+#include "rails/rail_selector.h"
 #include "rendezvous/address.h"
 #include "rendezvous/socket.h"
 
@@ -42,17 +42,17 @@ Status failed(const Exchange& exchange, const char* function, int result) {
 
 // A socket on a free port of each address of this host, the likeliest first.
 Result<std::vector<Descriptor>> listen_everywhere(const Config& config, WipedText* lines) {
-  auto devices = control::list_devices();
+  auto devices = rails::list_devices();
   if (!devices) return devices.status();
-  auto choices = control::select_rails(*devices, config.rails);
+  auto choices = rails::select_rails(*devices, config.rails);
   if (!choices) return choices.status();
-  const auto rank_of = [](const control::RailChoice& choice) {
+  const auto rank_of = [](const rails::RailChoice& choice) {
     return choice.usable ? 0 : choice.device.loopback ? 2 : 1;
   };
   std::stable_sort(choices->begin(), choices->end(),
                    [&](const auto& one, const auto& other) { return rank_of(one) < rank_of(other); });
   std::vector<Descriptor> listeners;
-  for (const control::RailChoice& choice : *choices) {
+  for (const rails::RailChoice& choice : *choices) {
     const std::string& address = choice.device.address;
     // A link-local address means something else on every host.
     if (address.empty() || address.starts_with("fe80")) continue;

@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 
 namespace nezha::context {
 
@@ -71,7 +71,7 @@ std::vector<std::string> add_other_rails(const OtherRails& others, std::vector<R
   });
   std::string too_many;
   for (const RailKind::Rail& each : others.rails) {
-    if (rails->size() < control::kRailsMax) {
+    if (rails->size() < rails::kRailsMax) {
       rails->push_back(each.rail);
     } else {
       too_many += (too_many.empty() ? "" : ", ") + each.rail.transport + ":" + each.rail.name;
@@ -79,7 +79,7 @@ std::vector<std::string> add_other_rails(const OtherRails& others, std::vector<R
   }
   if (!too_many.empty()) {
     sentences.push_back(too_many + ": left out, because a rank has at most " +
-                        std::to_string(control::kRailsMax) + " rails, those of TCP first; name the "
+                        std::to_string(rails::kRailsMax) + " rails, those of TCP first; name the "
                         "ones to use in NEZHA_RAILS");
     log::warn_once("rails", sentences.back());
   }
@@ -93,7 +93,7 @@ std::string describe_rail_kind(std::string_view name) {
   if (kind) return (*kind)->describe();
   JsonWriter json;
   json.begin_object().key("library").null();
-  json.field("missing", kind.status().message()).field("rails_max", control::kRailsMax);
+  json.field("missing", kind.status().message()).field("rails_max", rails::kRailsMax);
   return json.key("devices").begin_array().end_array().end_object().take();
 }
 

@@ -21,7 +21,7 @@ struct OtherRails {
 // name of a kind has small letters only, and one beyond f, so that no IPv6 address looks like it.
 Result<OtherRails> take_other_rails(const std::string& list);
 
-// Adds them to those of TCP, up to control::kRailsMax in all. One device is one rail: what the others
+// Adds them to those of TCP, up to rails::kRailsMax in all. One device is one rail: what the others
 // serve is taken from TCP's first. A sentence for each device that is no rail because of that, and one,
 // in the log too, for the rails that are too many.
 std::vector<std::string> add_other_rails(const OtherRails& others,

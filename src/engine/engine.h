@@ -82,7 +82,7 @@ class Engine : public GroupCalls, public progress::LoopClient {
       NEZHA_REQUIRES_LOCK override;
   Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request)
       NEZHA_REQUIRES_LOCK override;
-  Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
+  Status submit_shrink(Group& group, std::unique_ptr<rails::Policy> policy, Nanoseconds deadline,
                        ShrinkCall& call) NEZHA_REQUIRES_LOCK override;
   void fail(Group& group, const Status& why, bool tell) NEZHA_REQUIRES_LOCK override {
     parts_.failures.fail(group, why, tell);

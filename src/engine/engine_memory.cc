@@ -32,7 +32,7 @@ Status Engine::submit_message(Group& group, const MessageRequest& request, Work&
   return guarded(work, [&]() NEZHA_REQUIRES_LOCK { return begin(group, request, work); });
 }
 
-Status Engine::submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,
+Status Engine::submit_shrink(Group& group, std::unique_ptr<rails::Policy> policy,
                              Nanoseconds deadline, ShrinkCall& call) {
   return guarded(call.work, [&]() NEZHA_REQUIRES_LOCK {
     NEZHA_RETURN_IF_ERROR(parts_.shrinker.begin(group, std::move(policy), deadline, call));

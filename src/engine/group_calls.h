@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "engine/group/group_table.h"
 #include "engine/common/message.h"
 #include "engine/common/op_request.h"
@@ -39,7 +39,7 @@ class GroupCalls {
   virtual Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request)
       NEZHA_REQUIRES_LOCK = 0;
   // Starts a call of Shrinker::begin, under the same terms.
-  virtual Status submit_shrink(Group& group, std::unique_ptr<control::Policy> policy,
+  virtual Status submit_shrink(Group& group, std::unique_ptr<rails::Policy> policy,
                                Nanoseconds deadline, ShrinkCall& call) NEZHA_REQUIRES_LOCK = 0;
 
   // Fails every operation of the group, here and with `tell` on its other ranks; they hear of it in the

@@ -22,7 +22,7 @@
 //
 // Data frames of all_reduce, all_gather, reduce_scatter and barrier, which have no root, hold
 // `rails` at offset 14: how the next operation like this one is divided among the rails, as rank 0
-// of `comm` has decided; 0: it says nothing (control/policies/share_tuner.h). 0xFFFF there is the
+// of `comm` has decided; 0: it says nothing (rails/policies/share_tuner.h). 0xFFFF there is the
 // root of a split.
 //
 // These are the names in the data frames of collectives. In other frames the fields have other meanings,

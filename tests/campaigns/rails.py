@@ -16,7 +16,7 @@ from campaigns.lines import Broken
 RAILS = 2
 FABRIC = ["1gbit", "ofi:1gbit"]  # one of libfabric's beside one of TCP
 # A killed rail that is not back by then counts as lost; the job is made anew. One that dies in silence
-# again and again is dialled after up to 10 s (src/control/redial.h).
+# again and again is dialled after up to 10 s (src/rails/redial.h).
 _RETURN_S = 6.0
 RETURN_OF_SILENT_S = 12.0
 # In which what a return still holds must be given back. What a silent rail swallowed, the kernel sends

@@ -322,9 +322,9 @@ TEST(MessageError, AStrangerToTheGroupIsNotReceived) {
   FakeWorld world(mail_options(3));
   GroupRequest request;
   request.comm = 4;
-  control::PolicyOptions options;
+  rails::PolicyOptions options;
   options.weights = {1, 1};
-  auto policy = control::make_policy("static", options);
+  auto policy = rails::make_policy("static", options);
   ASSERT_TRUE(policy.is_ok());
   request.policy = std::move(*policy);
   auto group = world.engine(1).create_group(std::move(request));

@@ -9,7 +9,7 @@
 #include "base/ip_prefix.h"
 #include "base/json.h"
 #include "context/calibration.h"
-#include "control/rail_selector.h"
+#include "rails/rail_selector.h"
 #include "fuzz/fuzz.h"
 #include "redis/redis_address.h"
 #include "rendezvous/address.h"
@@ -48,15 +48,15 @@ void check_networks(const std::string& text) {
     (void)parse_ip_prefix("10.1.2.3")->contains(*prefix);
     (void)prefix->contains(*parse_ip_prefix("fd00::1"));
   }
-  control::Device device;
+  rails::Device device;
   device.name = "eth0";
   device.address = "10.1.0.1";
   device.family = 2;
   device.prefix_length = 24;
   device.up = true;
-  auto choices = control::select_rails(std::span(&device, 1), text);
+  auto choices = rails::select_rails(std::span(&device, 1), text);
   if (choices) {
-    for (const control::RailChoice& choice : *choices) {
+    for (const rails::RailChoice& choice : *choices) {
       NEZHA_CHECK(choice.usable || !choice.reason.empty());
     }
   }

@@ -18,7 +18,7 @@ from typing import Dict, List, Tuple
 from bugs import BUGS, Bug
 
 # Headers of these layers are copied with their sources, so that one version of each is compiled.
-LAYERS = ("src/base", "src/engine", "src/wire", "src/control", "src/memory", "src/schedule",
+LAYERS = ("src/base", "src/engine", "src/wire", "src/rails", "src/memory", "src/schedule",
           "src/transport", "src/rendezvous", "src/context", "modules/aggregation", "modules/fabric")
 
 HEADER = """// Which planted bug is active; 0: none.

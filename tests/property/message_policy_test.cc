@@ -8,9 +8,9 @@
 
 #include "allocation/message_policy.h"
 #include "allocation/static_rails.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 // What is taken is up and does not send; a message waits only while all that it may take is busy, and
@@ -98,4 +98,4 @@ TEST(StaticRails, AreThoseOfThePlanner) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "control/policies/binder.h"
+#include "rails/policies/binder.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 struct Rail {
@@ -167,4 +167,4 @@ TEST(PolicyBinder, WeightedBytesFollowTheWeights) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

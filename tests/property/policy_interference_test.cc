@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "control/policies/interference.h"
+#include "rails/policies/interference.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 struct World {
@@ -179,4 +179,4 @@ TEST(InterferenceProperty, PullThatDoesNotKnowIsSlowerThanOneRail) {
 INSTANTIATE_TEST_SUITE_P(Policies, InterferencePolicies, ::testing::Values("pull", "table"));
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "control/policies/binder.h"
-#include "control/policies/eq.h"
-#include "control/policy.h"
-#include "control/rail_monitor.h"
+#include "rails/policies/binder.h"
+#include "rails/policies/eq.h"
+#include "rails/policy.h"
+#include "rails/rail_monitor.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr uint64_t kTransfer = 64 << 10;
@@ -254,4 +254,4 @@ TEST_P(FollowsRates, OnBusyHosts) {
 INSTANTIATE_TEST_SUITE_P(Policies, FollowsRates, ::testing::Values("pull", "table"));
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

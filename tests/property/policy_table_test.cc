@@ -7,10 +7,10 @@
 #include <random>
 #include <vector>
 
-#include "control/policies/eq.h"
-#include "control/policy.h"
+#include "rails/policies/eq.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 struct Simulation {
@@ -249,4 +249,4 @@ TEST(PolicyTable, ARailThatGoesAndReturnsFindsItsRow) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

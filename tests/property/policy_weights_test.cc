@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "control/policy.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -95,4 +95,4 @@ TEST(PolicyWeights, StayWeightsWhateverHappens) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -44,7 +44,7 @@ TEST(MessagePolicies, NoFaultStopsAMessage) {
     }
   }
   if (range.count >= 200) {
-    EXPECT_EQ(sums.size(), control::message_policy_names().size() - 1);
+    EXPECT_EQ(sums.size(), rails::message_policy_names().size() - 1);
   }
 }
 

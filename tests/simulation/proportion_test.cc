@@ -89,7 +89,7 @@ class OneRank {
     request.comm = 3;
     request.members.resize(static_cast<size_t>(ranks));
     std::iota(request.members.begin(), request.members.end(), 0);
-    request.policy = std::move(*control::make_policy("pull", {}));
+    request.policy = std::move(*rails::make_policy("pull", {}));
     request.costs.rails = kRails;
     group_ = *engine_->create_group(std::move(request));
     for (int peer = 1; peer < ranks; peer *= 2) {

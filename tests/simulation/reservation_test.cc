@@ -16,7 +16,7 @@
 namespace nezha::simulation {
 namespace {
 
-using control::Reserve;
+using rails::Reserve;
 using engine::ReservationCounters;
 using transport::FakeMoment;
 using wire::FrameType;

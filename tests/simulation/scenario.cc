@@ -193,7 +193,7 @@ Scenario message_scenario(uint64_t seed) {
   Scenario scenario = random_scenario(seed);
   std::mt19937_64 random(seed * 0x9FB21C651E98DF25u + 13);
   WorldOptions& world = scenario.world;
-  const auto names = control::message_policy_names();
+  const auto names = rails::message_policy_names();
   world.message_policy = names[1 + seed % (names.size() - 1)];
   if (world.message_policy == "static" && world.ranks > 2) world.rails = world.ranks == 3 ? 3 : 4;
   world.chunk_bytes = any_of<uint64_t>(random, {4096, 16'384});

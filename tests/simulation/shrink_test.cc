@@ -115,7 +115,7 @@ class Job {
     self.is_at_work = false;
     self.shrinks = true;
     self.call = std::make_unique<engine::ShrinkCall>();
-    auto policy = control::make_policy("pull", {});
+    auto policy = rails::make_policy("pull", {});
     ASSERT_TRUE(policy.is_ok());
     const Status begun =
         world.engine(rank).submit_shrink(*self.group, std::move(*policy), kNever, *self.call);

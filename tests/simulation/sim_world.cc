@@ -107,7 +107,7 @@ void SimWorld::add_engine(int rank) {
   request.comm = options_.comm;
   request.members.resize(index(options_.ranks));
   std::iota(request.members.begin(), request.members.end(), 0);
-  auto policy = control::make_policy(options_.policy, {.weights = options_.weights});
+  auto policy = rails::make_policy(options_.policy, {.weights = options_.weights});
   EXPECT_TRUE(policy.is_ok()) << policy.status().to_string();
   request.policy = std::move(*policy);
   request.costs.rails = static_cast<uint32_t>(options_.rails);

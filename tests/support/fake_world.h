@@ -141,9 +141,9 @@ class FakeWorld {
     request.members.resize(static_cast<size_t>(options_.ranks));
     std::iota(request.members.begin(), request.members.end(), 0);
     request.tree = options_.tree;
-    control::PolicyOptions policy;
+    rails::PolicyOptions policy;
     policy.weights = options_.weights;
-    auto made = control::make_policy(options_.policy, policy);
+    auto made = rails::make_policy(options_.policy, policy);
     EXPECT_TRUE(made.is_ok());
     request.policy = std::move(*made);
     request.costs.rails = options_.rails;

@@ -1,5 +1,5 @@
 // Which way operations go: a model of two rails in place of rails, several ranks that must decide alike.
-#include "control/policies/aggregation_shares.h"
+#include "rails/policies/aggregation_shares.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 namespace nezha::testing {
 namespace {
 
-using control::AggregationShares;
-using control::Way;
+using rails::AggregationShares;
+using rails::Way;
 
 constexpr uint64_t kShort = 16 * 1024;
 

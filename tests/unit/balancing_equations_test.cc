@@ -5,10 +5,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "control/policies/eq.h"
+#include "rails/policies/eq.h"
 #include "queries/two_rails.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 using queries::cold_hot_threshold;
@@ -112,4 +112,4 @@ TEST(BalancingEquations, InterferenceLimit) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

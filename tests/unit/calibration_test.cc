@@ -36,7 +36,7 @@ TEST(Calibration, HasRatesLatenciesAndWhatRailsLose) {
   EXPECT_DOUBLE_EQ(found->find("eth1")->latency_s, 50e-6);  // with the processor's part
   EXPECT_EQ(found->find("eth2"), nullptr);
   const std::vector<std::string> rails = {"eth1", "lo", "eth0"};
-  const control::Interference lost = found->interference(rails);
+  const rails::Interference lost = found->interference(rails);
   EXPECT_TRUE(lost.measured);
   EXPECT_DOUBLE_EQ(lost.split_cost_s, 30e-6);
   EXPECT_DOUBLE_EQ(lost.rate_lost[0][2], 0.125);

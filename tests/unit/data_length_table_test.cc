@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 const std::vector<RailSnapshot> kRails = {{1.25e8, 50e-6, true}, {6.25e7, 50e-6, true}};
@@ -110,4 +110,4 @@ TEST(DataLengthTable, IsBounded) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -138,7 +138,7 @@ TEST_F(ProgressSuite, EveryCommunicatorIsSpokenOfInTurn) {
   GroupRequest request;
   request.comm = 9;
   request.members = {0, 1, 2};
-  auto policy = control::make_policy("pull", {});
+  auto policy = rails::make_policy("pull", {});
   ASSERT_TRUE(policy.is_ok());
   request.policy = std::move(*policy);
   auto other = engine.create_group(std::move(request));

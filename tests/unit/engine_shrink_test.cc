@@ -31,7 +31,7 @@ class Calls {
   Calls& operator=(const Calls&) = delete;
 
   Status begin(int rank, Group& group, Nanoseconds deadline = kNever) {
-    auto policy = control::make_policy("pull", {});
+    auto policy = rails::make_policy("pull", {});
     if (!policy) return policy.status();
     calls_[static_cast<size_t>(rank)] = std::make_unique<ShrinkCall>();
     begun_[static_cast<size_t>(rank)] = &group;
@@ -245,7 +245,7 @@ TEST(EngineShrink, OneCallAtATime) {
   Calls calls(world, 2);
   ASSERT_TRUE(calls.begin(0).is_ok());
   ShrinkCall second;
-  auto policy = control::make_policy("pull", {});
+  auto policy = rails::make_policy("pull", {});
   const Status refused =
       world.engine(0).shrinker().begin(world.group(0), std::move(*policy), kNever, second);
   EXPECT_EQ(refused.code(), Code::invalid_argument) << refused.to_string();

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "fabric/fabric_choice.h"
 #include "support/captured_log.h"
 
@@ -95,7 +95,7 @@ TEST(FabricRails, WhatDoesNotFitIsNamedOnce) {
     std::vector<RailAddress> rails;
     for (int i = 0; i < 14; ++i) rails.push_back(tcp("eth" + std::to_string(i), ""));
     const std::vector<std::string> sentences = add_other_rails(fabric, &rails);
-    ASSERT_EQ(rails.size(), control::kRailsMax);  // eth0 is mlx5_0, so that three of the five fit
+    ASSERT_EQ(rails.size(), rails::kRailsMax);  // eth0 is mlx5_0, so that three of the five fit
     EXPECT_EQ(rails.back().name, "mlx5_2");
     ASSERT_EQ(sentences.size(), 2U);
     EXPECT_TRUE(sentences[1].starts_with("ofi:mlx5_3, ofi:mlx5_4: left out")) << sentences[1];

@@ -1,5 +1,5 @@
 // Rails that cost each other something: the equations by hand, and what policies make of it.
-#include "control/policies/interference.h"
+#include "rails/policies/interference.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "control/policies/binder.h"
+#include "rails/policies/binder.h"
 #include "queries/two_rails.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 using queries::cold_hot_threshold;
@@ -176,4 +176,4 @@ TEST(InterferencePolicies, PullLeavesOutOnlyTheDisturber) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -1,11 +1,11 @@
 // What is believed about a connection that falls silent, and when a lost one is tried again.
-#include "control/link_health.h"
+#include "rails/link_health.h"
 
 #include <gtest/gtest.h>
 
-#include "control/redial.h"
+#include "rails/redial.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 using Change = LinkHealth::Change;
@@ -161,4 +161,4 @@ TEST(Redial, ASlowTestGetsMoreTime) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -40,7 +40,7 @@ uint64_t bytes_on(FakeWorld& world, int from, int to, int rail) {
 }
 
 TEST(MessageGate, EveryPolicyDeliversEveryMessage) {
-  for (const std::string_view name : control::message_policy_names()) {
+  for (const std::string_view name : rails::message_policy_names()) {
     for (uint64_t seed = 0; seed < 10; ++seed) {
       FakeWorldOptions options = options_for(std::string(name));
       options.rails = 3;
@@ -152,7 +152,7 @@ TEST(MessageGate, RailsThatAlwaysReceiveDoNotStarveAMessage) {
 }
 
 TEST(MessageGate, ARailThatIsLostGivesItsMessagesToTheOthers) {
-  for (const std::string_view name : control::message_policy_names().subspan(1)) {
+  for (const std::string_view name : rails::message_policy_names().subspan(1)) {
     FakeWorldOptions options = options_for(std::string(name));
     options.rails = 3;
     options.weights = {1, 1, 1};
@@ -238,14 +238,14 @@ TEST(MessageGate, ARankThatAnswersNoRequestStopsNoOther) {
     }
     ASSERT_TRUE(receive.ok()) << tag;
   }
-  EXPECT_LT(world.clock().now() - begin, 5 * control::PortReservations::kLease);
+  EXPECT_LT(world.clock().now() - begin, 5 * rails::PortReservations::kLease);
   EXPECT_GT(counters(world, 0).asked.expired, 0u);
 }
 
 // Its transfers are messages: one at a time on the rail that the policy gives them.
 TEST(MessageGate, AllToAllTakesThePolicysRails) {
   constexpr size_t kCount = 20'000;
-  for (const std::string_view name : control::message_policy_names()) {
+  for (const std::string_view name : rails::message_policy_names()) {
     FakeWorldOptions options = options_for(std::string(name), 3);
     options.rails = 3;
     options.weights = {1, 1, 1};

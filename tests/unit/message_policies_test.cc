@@ -11,7 +11,7 @@
 #include "allocation/message_policy.h"
 #include "allocation/static_rails.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 std::unique_ptr<MessagePolicy> made(std::string_view name, const MessagePolicyOptions& options) {
@@ -164,4 +164,4 @@ TEST(MessagePolicies, ARailThatIsDownIsReplaced) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

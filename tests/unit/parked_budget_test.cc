@@ -56,9 +56,9 @@ class ParkedBudgetTest : public ::testing::Test {
     GroupRequest request;
     request.comm = comm;
     request.members = {0, 1};
-    control::PolicyOptions policy;
+    rails::PolicyOptions policy;
     policy.weights = {1, 1};
-    request.policy = std::move(*control::make_policy("static", policy));
+    request.policy = std::move(*rails::make_policy("static", policy));
     request.costs.rails = 2;
     auto made = world_.engine(rank).create_group(std::move(request));
     EXPECT_TRUE(made.is_ok()) << made.status().to_string();

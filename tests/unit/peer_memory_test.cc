@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "control/policies/policies.h"
+#include "rails/policies/policies.h"
 #include "engine/engine.h"
 #include "transport/connect/wireup.h"
 #include "transport/tcp/tcp_opener.h"
@@ -48,7 +48,7 @@ size_t taken_by(int ranks) {
   group.comm = 1;
   group.members.resize(static_cast<size_t>(ranks));
   std::iota(group.members.begin(), group.members.end(), 0);
-  group.policy = std::move(*control::make_policy("pull", {}));
+  group.policy = std::move(*rails::make_policy("pull", {}));
   group.costs.rails = kRails;
   EXPECT_TRUE(engine.create_group(std::move(group)).is_ok());
   auto wireup = transport::Wireup::create(request, transport::tcp_opener(), **loop,

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <vector>
 
-#include "control/policies/binder.h"
-#include "control/policy.h"
+#include "rails/policies/binder.h"
+#include "rails/policy.h"
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 const std::vector<RailSnapshot> kFastSlow = {{1.25e8, 50e-6, true}, {6.25e7, 50e-6, true}};
@@ -275,4 +275,4 @@ TEST(RailBinder, ARefusedPickOwesNothing) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

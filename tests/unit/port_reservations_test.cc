@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr Nanoseconds kNow = kSecond;
@@ -194,4 +194,4 @@ TEST(PortReservations, AnyFramesLeaveASoundState) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -37,7 +37,7 @@ class Rails {
   ~Rails() { links_.clear(); }
 
   // Chooses for a transfer; `generation`: how often it was posted before.
-  RailChoice::Chosen choose(size_t bytes, const control::Shares& shares, int generation = 0) {
+  RailChoice::Chosen choose(size_t bytes, const rails::Shares& shares, int generation = 0) {
     Message& message = messages_.emplace_back(0, bytes);
     for (; generation > 0; --generation) {
       message.request.header.flags = wire::next_generation(message.request.header.flags);
@@ -46,7 +46,7 @@ class Rails {
     return choice_.next(kSecond, message.request, shares, 0);
   }
   // And posts it there; the rail, or -1.
-  int post(size_t bytes, const control::Shares& shares, int generation = 0) {
+  int post(size_t bytes, const rails::Shares& shares, int generation = 0) {
     const RailChoice::Chosen chosen = choose(bytes, shares, generation);
     if (chosen.link == nullptr) return -1;
     EXPECT_TRUE(chosen.link->connection->post(messages_.back().request));
@@ -70,20 +70,20 @@ class Rails {
   std::vector<std::shared_ptr<transport::FakeLink>> wires_;
   std::deque<Message> messages_;
   std::list<Link> links_;
-  control::PortClock port_;
+  rails::PortClock port_;
   RailChoice choice_;
 };
 
-control::Shares weights(double first, double second) {
-  control::Shares shares;
+rails::Shares weights(double first, double second) {
+  rails::Shares shares;
   shares.weight[0] = first;
   shares.weight[1] = second;
   shares.number = 1;
   return shares;
 }
 
-control::Shares pulled() {
-  control::Shares shares = weights(0.5, 0.5);
+rails::Shares pulled() {
+  rails::Shares shares = weights(0.5, 0.5);
   shares.pull = true;
   return shares;
 }
@@ -130,7 +130,7 @@ TEST(RailChoice, ARailWithoutRoomLetsTransfersWaitForABetterOne) {
 
 TEST(RailChoice, ShortTransfersGoWhereTheyTookTheLeastTime) {
   Rails rails({kFast, kFast});
-  control::Shares shares;
+  rails::Shares shares;
   shares.quickest = true;
   shares.number = 1;
   std::vector<int> chosen_last(2);
@@ -148,7 +148,7 @@ TEST(RailChoice, ShortTransfersGoWhereTheyTookTheLeastTime) {
 TEST(RailChoice, WhatIsPostedAgainFollowsNoWeight) {
   Rails rails({kFast, kFast});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(rails.post(100'000, weights(1, 0)), 0);
-  control::Shares both = weights(0.999, 0.001);
+  rails::Shares both = weights(0.999, 0.001);
   both.number = 2;
   const RailChoice::Chosen chosen = rails.choose(100'000, both, 1);
   ASSERT_NE(chosen.link, nullptr);
@@ -159,16 +159,16 @@ TEST(RailChoice, WhatIsPostedAgainFollowsNoWeight) {
 
 TEST(RailChoice, ARailToProbeTakesTheFirstTransfers) {
   Rails rails({kFast, kFast / 10});
-  control::Shares shares = pulled();
+  rails::Shares shares = pulled();
   shares.probe = 1;
   uint64_t probed = 0;
-  while (probed < 10 * control::RailBinder::kProbeBytes) {
+  while (probed < 10 * rails::RailBinder::kProbeBytes) {
     const RailChoice::Chosen chosen = rails.choose(32 * 1024, shares);
     if (chosen.by != ChosenBy::probe) break;
     EXPECT_EQ(chosen.link->connection->rail, 1);
     probed += 32 * 1024;
   }
-  EXPECT_EQ(probed, control::RailBinder::kProbeBytes);
+  EXPECT_EQ(probed, rails::RailBinder::kProbeBytes);
 }
 
 TEST(RailChoice, ARailOnProbationCarriesOneTransfer) {
@@ -186,7 +186,7 @@ TEST(RailChoice, ABacklogIsTakenBackOnlyForAGain) {
   EXPECT_FALSE(choice.may_hedge(rails.link(0), 1.0, rails.link(1), 0.6)) << "less than twice as fast";
   EXPECT_FALSE(choice.may_hedge(rails.link(0), 4e-3, rails.link(1), 1e-3)) << "gains too little time";
   (void)rails.choose(100'000, weights(1, 0));
-  control::Shares only_first = weights(1, 0);
+  rails::Shares only_first = weights(1, 0);
   only_first.number = 2;
   (void)rails.choose(100'000, only_first);
   EXPECT_FALSE(choice.may_hedge(rails.link(0), 1.0, rails.link(1), 0.4)) << "rail 1 has no share";

@@ -1,11 +1,11 @@
 // RailMonitor on invented timelines.
-#include "control/rail_monitor.h"
+#include "rails/rail_monitor.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 // A rail that drains at `rate` and is sampled every `every`.
@@ -160,4 +160,4 @@ TEST(RailMonitor, BackwardsTimeOrCountStartsAfresh) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -1,11 +1,11 @@
 // The rate of a rail, from those of its peers.
-#include "control/rail_rate.h"
+#include "rails/rail_rate.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr double kDevice = 1.25e9;
@@ -43,4 +43,4 @@ TEST(RailRate, TheLatestWordIsNeverTooOld) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -1,12 +1,12 @@
 // RailSelector: the filter's syntax and every reason, on invented devices; one look at the real lo.
-#include "control/rail_selector.h"
+#include "rails/rail_selector.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 Device device(const std::string& name, const std::string& address, int prefix_length = 24) {
@@ -248,4 +248,4 @@ TEST(RailSelector, WhatIsMissingIsCountedAmongTheRails) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

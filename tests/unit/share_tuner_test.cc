@@ -1,5 +1,5 @@
 // Shares of operations of a middle size: found by trying whole operations.
-#include "control/policies/share_tuner.h"
+#include "rails/policies/share_tuner.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr uint64_t kMiddle = 64 * 1024;
@@ -299,4 +299,4 @@ TEST(ShareTuner, OtherSizesAndWhatRanksEndOneByOneIsNotTheirs) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -1,11 +1,11 @@
-// Which rail short transfers take, and how often the others are tried (control/transfer_times.h).
-#include "control/transfer_times.h"
+// Which rail short transfers take, and how often the others are tried (rails/transfer_times.h).
+#include "rails/transfer_times.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace nezha::control {
+namespace nezha::rails {
 namespace {
 
 constexpr uint32_t kBytes = 4096;
@@ -220,4 +220,4 @@ TEST(TransferTimes, NonsenseIsNotLearned) {
 }
 
 }  // namespace
-}  // namespace nezha::control
+}  // namespace nezha::rails

@@ -138,13 +138,13 @@ Status NodeGroup::begin(const OpRequest& request, Work& work) {
   pass_round();
   if (!uses_node()) return hosts().submit(group_, request, work);
   const uint64_t bytes = request.count * dtype_size(request.dtype);
-  const control::Way way = shares_.way_of(bytes);
-  const bool is_timed = way != control::Way::hosts || shares_.wants_hosts(bytes);
+  const rails::Way way = shares_.way_of(bytes);
+  const bool is_timed = way != rails::Way::hosts || shares_.wants_hosts(bytes);
   if (!is_timed) return hosts().submit(group_, request, work);
   return begin_timed(request, work, way);
 }
 
-Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way way) {
+Status NodeGroup::begin_timed(const OpRequest& request, Work& work, rails::Way way) {
   if (spare_.empty()) spare_.emplace_back();
   open_.splice(open_.end(), spare_, spare_.begin());
   Operation& operation = open_.back();
@@ -159,18 +159,18 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
   operation.landed.clear();
   operation.hosts.renew();
   operation.node.renew();
-  operation.front = way == control::Way::node ? 0 : request.count;
-  if (way == control::Way::both) {
+  operation.front = way == rails::Way::node ? 0 : request.count;
+  if (way == rails::Way::both) {
     const double share = shares_.share_of(request.count * dtype_size(request.dtype));
     const auto front = static_cast<uint64_t>((1 - share) * static_cast<double>(request.count));
     operation.front = std::min(front / kCutElements * kCutElements, request.count);
   }
   operation.seq = next_seq_;
-  if (way != control::Way::hosts) begin_node_part(operation);
-  if (way == control::Way::node) return Status::ok();
+  if (way != rails::Way::hosts) begin_node_part(operation);
+  if (way == rails::Way::node) return Status::ok();
   OpRequest front = request;
   front.count = operation.front;
-  if (way == control::Way::both) front.avoid_rails = client_.options().rails_beside;
+  if (way == rails::Way::both) front.avoid_rails = client_.options().rails_beside;
   Status begun = hosts().submit(group_, front, operation.hosts);
   // The node's part, which may have begun, ends with the communicator.
   if (!begun.is_ok()) operation.hosts.complete(begun);
@@ -180,7 +180,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, control::Way
 
 void NodeGroup::begin_node_part(Operation& operation) {
   ++next_seq_;
-  ++(operation.way == control::Way::node ? counters_.through_node : counters_.cut);
+  ++(operation.way == rails::Way::node ? counters_.through_node : counters_.cut);
   operation.enter(node_group_ == nullptr ? NodePart::broken : NodePart::under_way);
   if (node_group_ == nullptr) return post_recovery();
   OpRequest back = operation.request;
@@ -191,7 +191,7 @@ void NodeGroup::begin_node_part(Operation& operation) {
   back.landed = &operation.landed;
   // The node's part of a cut operation has no deadline: that of the hosts' part names the late
   // rank.
-  if (operation.way == control::Way::both) back.deadline = kNever;
+  if (operation.way == rails::Way::both) back.deadline = kNever;
   engine::GroupCalls& node = client_.session()->calls();
   const Status begun = node.submit(*node_group_, back, operation.node);
   if (begun) return;
@@ -203,7 +203,7 @@ void NodeGroup::begin_node_part(Operation& operation) {
 
 // True when nothing of the operation is under way any more.
 bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
-  const bool by_hosts = operation.way != control::Way::node;
+  const bool by_hosts = operation.way != rails::Way::node;
   if (by_hosts && operation.hosts_s == 0 && operation.hosts.is_done()) {
     operation.hosts_s = seconds(now - operation.begun_at);
   }
@@ -224,7 +224,7 @@ bool NodeGroup::look_at(Operation& operation, Nanoseconds now) {
 void NodeGroup::keep_result(const Operation& operation) {
   const uint64_t element = dtype_size(operation.request.dtype);
   const uint64_t bytes = operation.back() * element;
-  if (operation.way == control::Way::hosts || bytes > schedule::kUnheldBytesMax) return;
+  if (operation.way == rails::Way::hosts || bytes > schedule::kUnheldBytesMax) return;
   const bool may_drop = stage_ != Stage::exchanging && stage_ != Stage::leaving;
   const bool full = kept_.size() >= 2 * kOpenMax && may_drop;
   Kept kept = full ? std::move(kept_.front()) : Kept();
@@ -238,7 +238,7 @@ void NodeGroup::keep_result(const Operation& operation) {
 }
 
 void NodeGroup::finish(Operation& operation) {
-  Status status = operation.way == control::Way::node ? Status::ok() : operation.hosts.status();
+  Status status = operation.way == rails::Way::node ? Status::ok() : operation.hosts.status();
   if (status) status = operation.status;
   if (status && stage_ == Stage::over) status = group_.failed;
   if (!status && group_.failed.is_ok()) hosts().fail(group_, status, true);

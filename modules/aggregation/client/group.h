@@ -11,7 +11,7 @@
 //   coordination  now and then, at the same operation on every rank, ranks exchange how far they
 //                 are with the node and what they have measured (a round). So they begin to use the
 //                 node at the same operation (apart, called, joined, active) and divide operations
-//                 alike (control/policies/aggregation_shares.h).
+//                 alike (rails/policies/aggregation_shares.h).
 //   begin         an all_reduce goes over the hosts, through the node, or is cut in two; a barrier
 //                 goes one of the first two ways.
 //   exchange      when the node is lost, every rank tells what it has begun and what it holds
@@ -32,7 +32,7 @@
 #include "aggregation/client/recovery_plan.h"
 #include "aggregation/protocol/round_message.h"
 #include "base/json.h"
-#include "control/policies/aggregation_shares.h"
+#include "rails/policies/aggregation_shares.h"
 #include "engine/group_calls.h"
 
 namespace nezha::aggregation {
@@ -94,7 +94,7 @@ class NodeGroup final : public AggregationGroup {
   struct Operation {
     engine::OpRequest request;
     engine::Work* work = nullptr;
-    control::Way way = control::Way::hosts;
+    rails::Way way = rails::Way::hosts;
     uint64_t seq = 0;             // among those that use the node, since it was joined
     uint64_t front = 0;           // elements that go over the hosts
     Nanoseconds begun_at = 0;
@@ -138,7 +138,7 @@ class NodeGroup final : public AggregationGroup {
   bool uses_node() const { return is_active() || (stage_ == Stage::leaving && next_seq_ < end_seq_); }
   void enter(Stage next);
   Status begin(const engine::OpRequest& request, engine::Work& work) NEZHA_REQUIRES_LOCK;
-  Status begin_timed(const engine::OpRequest& request, engine::Work& work, control::Way way)
+  Status begin_timed(const engine::OpRequest& request, engine::Work& work, rails::Way way)
       NEZHA_REQUIRES_LOCK;
   void begin_node_part(Operation& operation) NEZHA_REQUIRES_LOCK;
   void begin_queued() NEZHA_REQUIRES_LOCK;
@@ -178,7 +178,7 @@ class NodeGroup final : public AggregationGroup {
   engine::Group& group_;
   engine::Group& rounds_group_;
   engine::Group& recovery_group_;
-  control::AggregationShares shares_;
+  rails::AggregationShares shares_;
   NodeGroupCounters counters_;
 
   std::deque<Call> queue_;

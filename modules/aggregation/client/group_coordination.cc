@@ -111,7 +111,7 @@ void NodeGroup::conclude(const std::vector<RoundMessage>& all, Prospect* prospec
   double seconds = 0;
   bool patient = true;
   bool same_comm = true;
-  std::vector<control::AggregationShares::Report> reports;
+  std::vector<rails::AggregationShares::Report> reports;
   for (const RoundMessage& rank : all) {
     highest = std::max(highest, rank.session);
     lowest = std::min(lowest, rank.session);

@@ -70,7 +70,7 @@ void NodeGroup::post_recovery() {
   if (stage_ != Stage::leaving) return;
   for (; recover_next_ < std::min(next_seq_, end_seq_); ++recover_next_) {
     const auto open = std::find_if(open_.begin(), open_.end(), [&](const Operation& operation) {
-      return operation.way != control::Way::hosts && operation.seq == recover_next_;
+      return operation.way != rails::Way::hosts && operation.seq == recover_next_;
     });
     if (open != open_.end()) {
       recover(recover_next_, open->request, open->front, &*open);

@@ -10,7 +10,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/socket_address.h"
-#include "control/rail_selector.h"
+#include "rails/rail_selector.h"
 #include "transport/tcp/tcp_address.h"
 
 namespace nezha::aggregation {
@@ -31,7 +31,7 @@ Result<std::string> source_towards(const NodeAddress& node) {
 }
 
 Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddress& node) {
-  auto devices = control::list_devices();
+  auto devices = rails::list_devices();
   if (!devices) return devices.status();
   std::string source;
   if (config.aggregator_device.empty()) {
@@ -39,7 +39,7 @@ Result<transport::RailAddress> rail_towards(const Config& config, const NodeAddr
     if (!found) return found.status();
     source = *found;
   }
-  for (const control::Device& device : *devices) {
+  for (const rails::Device& device : *devices) {
     const bool fits =
         source.empty() ? device.name == config.aggregator_device : device.address == source;
     if (!fits || device.address.empty()) continue;

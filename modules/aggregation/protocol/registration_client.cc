@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "aggregation/protocol/registration.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 
 namespace nezha::aggregation {
 
@@ -15,7 +15,7 @@ Result<engine::Group*> make_plain_group(engine::GroupCalls& calls, uint64_t comm
   request.members = std::move(members);
   request.tree = std::move(tree);
   request.costs = costs;
-  auto policy = control::make_policy("pull", {});
+  auto policy = rails::make_policy("pull", {});
   if (!policy) return policy.status();
   request.policy = std::move(*policy);
   return calls.create_group(std::move(request));

@@ -10,7 +10,7 @@
 namespace nezha::aggregation {
 namespace {
 
-using control::AggregationShares;
+using rails::AggregationShares;
 
 constexpr size_t kAtReport = 40;
 constexpr size_t kTimesBytes = 16;

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "control/policies/aggregation_shares.h"
+#include "rails/policies/aggregation_shares.h"
 
 namespace nezha::aggregation {
 
@@ -29,7 +29,7 @@ struct RoundMessage {
   uint64_t comm = 0;       // the communicator's number at the node, once it is called
   uint64_t topology = 0;   // NodeClient::topology_name
   double seconds = 0;      // of the operations since the last
-  control::AggregationShares::Report report;
+  rails::AggregationShares::Report report;
 };
 
 std::string encode(const RoundMessage& message);

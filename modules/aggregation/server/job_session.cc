@@ -43,7 +43,7 @@ Status JobSession::open(const wire::Secret& job_key) {
   const JobSessionOptions& options = node_.options;
   const uint64_t of_member = kMemberBytes + sizeof(engine::PeerLinks) +
                              sizeof(transport::PeerAddress) +
-                             control::kRailsMax * sizeof(transport::RailAddress);
+                             rails::kRailsMax * sizeof(transport::RailAddress);
   const uint64_t bytes = kSessionBytes + static_cast<uint64_t>(world_size()) * of_member;
   if (!charge(bytes, kSessionBytes / 2)) {
     return error(Code::exhausted, "a session of its %d ranks needs %llu MiB, and of the memory that it "
@@ -81,7 +81,7 @@ Status JobSession::open(const wire::Secret& job_key) {
     transport::PeerAddress& peer = request.ranks[static_cast<size_t>(member)];
     peer.rank = member;
     // The rank decides on which rails it connects.
-    const size_t rails = member < ranks() ? control::kRailsMax : 1;
+    const size_t rails = member < ranks() ? rails::kRailsMax : 1;
     peer.rails.assign(rails, {options.device, options.address});
     if (member < ranks() || member == rank()) continue;
     const auto& node = node_.topology.nodes[static_cast<size_t>(member - ranks())];

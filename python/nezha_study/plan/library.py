@@ -1,6 +1,6 @@
 """What the library itself answers: the costs of its catalog, its choice, its balancer's division.
 
-The formulas are in src/schedule and src/control/policies and nowhere else; these functions ask the
+The formulas are in src/schedule and src/rails/policies and nowhere else; these functions ask the
 native module, so a plan is made of what runs. Pure. Errors: PlanError with the library's sentence.
 """
 

@@ -1,7 +1,7 @@
 """Which rail a transfer takes where a policy gives shares: the shipped binder, for all pairs of hosts.
 
 The rail that is furthest behind its share of the bytes takes the next transfer; what one operation leaves
-uneven the next one evens out (RailBinder in control/policies/binder.h; a test asks it).
+uneven the next one evens out (RailBinder in rails/policies/binder.h; a test asks it).
 """
 
 from __future__ import annotations

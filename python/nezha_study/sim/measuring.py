@@ -30,7 +30,7 @@ _PATIENCE_SECONDS = 3600.0  # of ranks that do not measure
 @dataclass
 class Request:
     """What to measure. learn: bytes of an operation that goes before, from which the library learns the
-    rates of the rails (src/control/rail_monitor.h wants 64 KiB that queue)."""
+    rates of the rails (src/rails/rail_monitor.h wants 64 KiB that queue)."""
 
     sizes: List[int]
     rails: List[str] = field(default_factory=lambda: ["1gbit", "1gbit"])

@@ -1,7 +1,7 @@
 """When messages cross: the ports of all hosts as clocks over (host, rail); which rail a message takes.
 
 A port sends and receives at its rail's rate, both at once. A message takes the rail on which it would be
-through first, as the shipped binder does (control/policies/binder.h; a test asks it), or the one that
+through first, as the shipped binder does (rails/policies/binder.h; a test asks it), or the one that
 binders say. Units: seconds, bytes.
 """
 
@@ -39,7 +39,7 @@ class Crossing:
 
 class Ports:
     """The clocks of the rails in use: what each port has still to send (`tx`) and to take (`rx`). timed:
-    for how long a host's rails were needed, by their acknowledgements (OpSample in control/policy.h)."""
+    for how long a host's rails were needed, by their acknowledgements (OpSample in rails/policy.h)."""
 
     def __init__(self, cluster: Cluster, rails: Sequence[int], binders: Optional[Binders] = None) -> None:
         self._cluster, self._binders = cluster, binders

@@ -33,7 +33,7 @@ struct OpRequest {
   // For a member of a group with nodes: here the engine notes the elements whose result is in
   // `out`; borrowed as the buffers are.
   std::vector<schedule::Range>* landed = nullptr;
-  uint32_t avoid_rails = 0;  // control::OpClass::avoid
+  uint32_t avoid_rails = 0;  // rails::OpClass::avoid
   bool attended = false;     // its caller waits for it at once
 };
 

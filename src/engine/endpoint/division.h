@@ -9,15 +9,15 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 
 namespace nezha::engine {
 
 struct Division {
   uint64_t number = 0;
-  control::Policy* policy = nullptr;  // of the communicator; null: nothing has begun
-  control::OpClass op;
-  control::Shares shares;
+  rails::Policy* policy = nullptr;  // of the communicator; null: nothing has begun
+  rails::OpClass op;
+  rails::Shares shares;
   uint64_t rails_epoch = 0;         // RailDivider's epoch at the decision
   Nanoseconds begun_at = 0;
   Nanoseconds decided_at = 0;
@@ -27,8 +27,8 @@ struct Division {
     uint64_t timed_bytes = 0;   // of timed transfers that were acknowledged
     Nanoseconds timed_for = 0;  // how long the rail was busy with these
   };
-  std::array<Use, control::kRailsMax> use{};
-  std::array<Use, control::kRailsMax> use_decided{};
+  std::array<Use, rails::kRailsMax> use{};
+  std::array<Use, rails::kRailsMax> use_decided{};
   uint16_t announced = 0;           // by the leading rank, for the next operation like this one
   bool lasted = false;              // the shares are those of an earlier operation like this one
   bool alone = false;               // no other operation of its group has run beside it

@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "control/link_health.h"
-#include "control/rail_monitor.h"
-#include "control/redial.h"
+#include "rails/link_health.h"
+#include "rails/rail_monitor.h"
+#include "rails/redial.h"
 #include "transport/connection.h"
 #include "transport/transport.h"
 
@@ -45,7 +45,7 @@ struct Link {
   static constexpr uint64_t kEnoughToTell = 16 * 1024;  // bytes
 
   std::unique_ptr<transport::Connection> connection;
-  control::RailMonitor monitor;
+  rails::RailMonitor monitor;
   Nanoseconds measured_at = 0;  // when the monitor last learned something
   const double nominal;
   const bool asks_kernel;  // the connection leaves it to the kernel to say what was delivered
@@ -56,8 +56,8 @@ struct Link {
   uint32_t timings = 0;  // transfers that were timed before a rate was measured
   double empty_s = 0;    // the time of a transfer without payload, there and back
 
-  control::LinkHealth health;
-  control::Redial redial;
+  rails::LinkHealth health;
+  rails::Redial redial;
   Unresolved unresolved;
   uint32_t dialled_epoch = 0;     // the newest that we tried
   uint32_t past_epoch = 0;        // of the connection before this one
@@ -72,7 +72,7 @@ struct Link {
 
   // The connection carries data again: with the rate that it last had, and one transfer at a time.
   void begin_probation() {
-    monitor = control::RailMonitor(good_rate > 0 ? good_rate : nominal);
+    monitor = rails::RailMonitor(good_rate > 0 ? good_rate : nominal);
     measured_at = 0;
     posted_at_last_look = drained_at_last_look = 0;
     on_probation = true;

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "transport/transport.h"
 #include "transport/work_request.h"
 #include "wire/control_headers.h"
@@ -53,7 +53,7 @@ class MessageGate {
   virtual bool is_due(Nanoseconds now) const = 0;
   virtual Nanoseconds next_wakeup() const = 0;
   // The shares by which the transfers of a message that was given these rails are divided.
-  virtual const control::Shares& shares(const transport::RailTurn& turn) = 0;
+  virtual const rails::Shares& shares(const transport::RailTurn& turn) = 0;
 
   // A transfer of a message that has its rails is over, in whatever way.
   virtual void released(const transport::RailTurn& turn, Nanoseconds now) = 0;

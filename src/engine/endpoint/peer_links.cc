@@ -83,8 +83,8 @@ WorkQueue PeerLinks::take_pending() {
   return taken;
 }
 
-control::PeerRate PeerLinks::rate(uint32_t rail) const {
-  control::PeerRate rate;
+rails::PeerRate PeerLinks::rate(uint32_t rail) const {
+  rails::PeerRate rate;
   for (const Link& link : links_) {
     if (link.connection->rail != static_cast<int>(rail)) continue;
     rate.bytes_per_s += link.monitor.rate_bytes_per_s();

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/rail_rate.h"
+#include "rails/rail_rate.h"
 #include "engine/endpoint/link.h"
 #include "engine/endpoint/rail_choice.h"
 #include "transport/connection.h"
@@ -21,7 +21,7 @@ namespace nezha::engine {
 class PeerLinks {
  public:
   // `port`: the rank's one PortClock, which its connections to all peers share.
-  PeerLinks(int peer, uint32_t rails, control::PortClock& port)
+  PeerLinks(int peer, uint32_t rails, rails::PortClock& port)
       : peer_(peer), rails_(rails), port_(port) {}
 
   void add(std::unique_ptr<transport::Connection> connection, double nominal_bytes_per_s);
@@ -94,14 +94,14 @@ class PeerLinks {
   // The peer is gone: takes the transfers that wait for a rail, or for word of what landed.
   transport::WorkQueue take_pending();
   // The rate of all connections to the peer on that rail together.
-  control::PeerRate rate(uint32_t rail) const;
+  rails::PeerRate rate(uint32_t rail) const;
 
   std::list<Link>& links() { return links_; }
   const std::list<Link>& links() const { return links_; }
 
  private:
   RailChoice::Chosen choose(Nanoseconds now, const transport::WorkRequest& request,
-                            const control::Shares& shares) {
+                            const rails::Shares& shares) {
     if (links_.size() > 1) {
       const uint64_t bytes = wire::kHeaderBytes + request.header.length;
       return choice_->next(now, request, shares, pending_.bytes() - bytes);
@@ -116,7 +116,7 @@ class PeerLinks {
   const uint32_t rails_;
   std::list<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
-  control::PortClock& port_;
+  rails::PortClock& port_;
   std::unique_ptr<RailChoice> choice_;  // made with the second connection
 };
 

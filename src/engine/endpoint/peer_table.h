@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/port_clock.h"
+#include "rails/port_clock.h"
 #include "engine/common/options.h"
 #include "engine/common/rank_set.h"
 #include "engine/endpoint/peer_links.h"
@@ -68,7 +68,7 @@ class PeerTable {
 
  private:
   const Clock& clock_;
-  control::PortClock port_;
+  rails::PortClock port_;
   std::vector<std::unique_ptr<PeerLinks>> links_;
   RankSet gone_;
   RankSet connected_;

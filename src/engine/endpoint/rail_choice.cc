@@ -10,12 +10,12 @@ double rate_of(const Link& link) { return std::max(link.monitor.rate_bytes_per_s
 }  // namespace
 
 RailChoice::Chosen RailChoice::next(Nanoseconds now, const transport::WorkRequest& request,
-                                    const control::Shares& shares, uint64_t queued_bytes) {
+                                    const rails::Shares& shares, uint64_t queued_bytes) {
   const bool again = wire::generation_of(request.header.flags) > 0;
   const uint64_t bytes = wire::kHeaderBytes + request.header.length;
   if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
   shares_number_ = shares.number;
-  const bool is_short = request.header.length <= control::TransferTimes::kBytesMax;
+  const bool is_short = request.header.length <= rails::TransferTimes::kBytesMax;
   if (!again && shares.quickest && shares.probe < 0 && is_short) {
     const Chosen chosen = quickest(now, request.header.length, shares.timed);
     if (chosen.link != nullptr) return chosen;
@@ -51,7 +51,7 @@ RailChoice::Chosen RailChoice::quickest(Nanoseconds now, uint32_t bytes, bool ti
     if (port_.is_free(rail, now)) free |= 1u << rail;
     wait_s_[rail] = link.backlog < kBulk ? 0 : static_cast<double>(link.backlog) / rate_of(link);
   }
-  const control::TransferTimes::Choice choice = times_.next(bytes, wait_s_, free);
+  const rails::TransferTimes::Choice choice = times_.next(bytes, wait_s_, free);
   if (choice.rail < 0) return {};
   Link* const link = lanes_[static_cast<size_t>(choice.rail)];
   occupy(*link, now, bytes);
@@ -99,25 +99,25 @@ bool RailChoice::is_worth_timing(const Link& link, const transport::WorkRequest&
 // operations.
 Link* RailChoice::sole(uint64_t bytes) {
   constexpr uint64_t kShort = 4 * 1024;
-  const int rail = bytes <= kShort ? binder_.sole() : control::RailBinder::kWait;
-  Link* const link = rail == control::RailBinder::kWait ? nullptr : only_link(rail);
+  const int rail = bytes <= kShort ? binder_.sole() : rails::RailBinder::kWait;
+  Link* const link = rail == rails::RailBinder::kWait ? nullptr : only_link(rail);
   if (link == nullptr || !link->is_usable() || link->is_unproven() || !link->connection->has_room()) {
     return nullptr;
   }
   const double finish =
       link->connection->latency_s + static_cast<double>(link->backlog + bytes) / rate_of(*link);
-  return control::RailBinder::is_far_too_long(finish) ? nullptr : link;
+  return rails::RailBinder::is_far_too_long(finish) ? nullptr : link;
 }
 
 Link* RailChoice::soonest(Nanoseconds now, uint64_t bytes, uint64_t queued_bytes, bool again,
                           ChosenBy* by) {
-  std::fill(loads_.begin(), loads_.end(), control::RailLoad());
+  std::fill(loads_.begin(), loads_.end(), rails::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
     if (!link.is_usable() || link.is_unproven()) continue;
     const auto rail = static_cast<size_t>(link.connection->rail);
     const uint64_t waiting = loads_of_.backlog(link, now);
-    control::RailLoad& load = loads_[rail];
+    rails::RailLoad& load = loads_[rail];
     load.up = true;
     load.latency_s = link.connection->latency_s;
     load.backlog_bytes += waiting;
@@ -129,7 +129,7 @@ Link* RailChoice::soonest(Nanoseconds now, uint64_t bytes, uint64_t queued_bytes
   loads_of_.set_measured();
   const int probed = binder_.probed_rail();
   const int rail = binder_.pick(loads_, bytes, queued_bytes, again);
-  if (rail == control::RailBinder::kWait) return nullptr;
+  if (rail == rails::RailBinder::kWait) return nullptr;
   *by = rail == probed ? ChosenBy::probe
         : again        ? ChosenBy::again
         : binder_.pulls() ? ChosenBy::backlog
@@ -156,7 +156,7 @@ bool RailChoice::may_hedge(const Link& slow, double slow_s, const Link& other, d
   const bool shared = std::any_of(links_.begin(), links_.end(), [&](const Link& link) {
     return link.is_usable() && binder_.may_carry(link.connection->rail);
   });
-  return !shared || control::RailBinder::is_far_too_slow(slow_s, other_s);
+  return !shared || rails::RailBinder::is_far_too_slow(slow_s, other_s);
 }
 
 }  // namespace nezha::engine

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/policies/binder.h"
-#include "control/port_clock.h"
-#include "control/transfer_times.h"
+#include "rails/policies/binder.h"
+#include "rails/port_clock.h"
+#include "rails/transfer_times.h"
 #include "engine/endpoint/link.h"
 #include "engine/endpoint/link_loads.h"
 
@@ -22,7 +22,7 @@ namespace nezha::engine {
 class RailChoice {
  public:
   // `port`: the rank's one PortClock, which its connections to all peers share.
-  RailChoice(uint32_t rails, control::PortClock& port, std::list<Link>& links)
+  RailChoice(uint32_t rails, rails::PortClock& port, std::list<Link>& links)
       : links_(links), port_(port), loads_of_(links), times_(rails), loads_(rails), lanes_(rails),
         wait_s_(rails) {}
 
@@ -33,7 +33,7 @@ class RailChoice {
     bool alone = false;    // its time counts for TransferTimes
   };
   // `shares`: how the transfer's operation is divided. `queued_bytes` wait behind it.
-  Chosen next(Nanoseconds now, const transport::WorkRequest& request, const control::Shares& shares,
+  Chosen next(Nanoseconds now, const transport::WorkRequest& request, const rails::Shares& shares,
               uint64_t queued_bytes);
   // A timed transfer was acknowledged.
   void learn_time(Link& link, const transport::WorkRequest& request, Nanoseconds now);
@@ -62,12 +62,12 @@ class RailChoice {
   static bool is_worth_timing(const Link& link, const transport::WorkRequest& request);
 
   std::list<Link>& links_;
-  control::PortClock& port_;
+  rails::PortClock& port_;
   LinkLoads loads_of_;
-  control::RailBinder binder_;
+  rails::RailBinder binder_;
   uint64_t shares_number_ = 0;  // Shares::number of the shares that the binder has
-  control::TransferTimes times_;
-  std::vector<control::RailLoad> loads_;  // scratch of soonest(), by rail
+  rails::TransferTimes times_;
+  std::vector<rails::RailLoad> loads_;  // scratch of soonest(), by rail
   std::vector<Link*> lanes_;              // scratch: the connection with the least to do, by rail
   std::vector<double> wait_s_;            // scratch of quickest(), by rail
 };

@@ -4,13 +4,13 @@
 #include <span>
 #include <utility>
 
-#include "control/policies/avoiding.h"
-#include "control/rail_monitor.h"
+#include "rails/policies/avoiding.h"
+#include "rails/rail_monitor.h"
 
 namespace nezha::engine {
 
-using control::RailSnapshot;
-using control::Shares;
+using rails::RailSnapshot;
+using rails::Shares;
 
 RailDivider::Open RailDivider::open() {
   if (free_.empty()) {
@@ -31,7 +31,7 @@ void RailDivider::close(Division& division) noexcept {
   free_.push_back(&division);
 }
 
-void RailDivider::begin(Division& division, control::Policy& policy, const control::OpClass& op,
+void RailDivider::begin(Division& division, rails::Policy& policy, const rails::OpClass& op,
                         Nanoseconds now) {
   division.policy = &policy;
   division.op = op;
@@ -65,14 +65,14 @@ const Shares& RailDivider::shares(Division& division, Nanoseconds now) {
   if (!changed && now - division.decided_at < kReviewEvery) return division.shares;
   const Snapshots& rails = seen(now);
   division.whole &= !changed;
-  const control::OpSample since = sample(division, division.decided_at, false, now, rails);
+  const rails::OpSample since = sample(division, division.decided_at, false, now, rails);
   decide(division, division.policy->review(since, std::span(rails).first(rails_)), rails, now);
   return division.shares;
 }
 
 void RailDivider::decide(Division& division, const Shares& shares, const Snapshots& rails,
                          Nanoseconds now) {
-  division.shares = control::avoiding(division.op.avoid, shares, std::span(rails).first(rails_));
+  division.shares = rails::avoiding(division.op.avoid, shares, std::span(rails).first(rails_));
   division.shares.number = ++decisions_;
   division.rails_epoch = epoch_;
   division.decided_at = now;
@@ -105,16 +105,16 @@ void RailDivider::learn(const Division& division, Nanoseconds now) {
   for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
   // So short an operation says nothing about rates, and its transfers are timed one by one.
   const bool agrees = division.shares.agreed != 0 || division.announced != 0;
-  if (division.shares.quickest && sent < control::RailMonitor::kSmallest && !agrees) return;
-  control::OpSample all = sample(division, division.begun_at, true, now, rails);
+  if (division.shares.quickest && sent < rails::RailMonitor::kSmallest && !agrees) return;
+  rails::OpSample all = sample(division, division.begun_at, true, now, rails);
   all.operations += untold;
   all.total_s = (all.total_s + static_cast<double>(untold_for) / kSecond) / all.operations;
   division.policy->learn(all);
 }
 
-control::OpSample RailDivider::sample(const Division& division, Nanoseconds since, bool all,
+rails::OpSample RailDivider::sample(const Division& division, Nanoseconds since, bool all,
                                       Nanoseconds now, const Snapshots& rails) const {
-  control::OpSample sample;
+  rails::OpSample sample;
   sample.op = division.op;
   sample.total_s = static_cast<double>(now - since) / kSecond;
   sample.rails = rails_;
@@ -150,7 +150,7 @@ const RailDivider::Snapshots& RailDivider::seen(Nanoseconds now) {
 
 RailDivider::Snapshots RailDivider::snapshots() const {
   Snapshots rails;
-  std::vector<control::PeerRate> rates;
+  std::vector<rails::PeerRate> rates;
   bool met_any = false;
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     rails[rail].up = false;
@@ -164,8 +164,8 @@ RailDivider::Snapshots RailDivider::snapshots() const {
       }
       rates.push_back(links.rate(rail));
     });
-    rails[rail].rate_bytes_per_s = control::rail_rate(rates);
-    rails[rail].measured = std::any_of(rates.begin(), rates.end(), [](const control::PeerRate& each) {
+    rails[rail].rate_bytes_per_s = rails::rail_rate(rates);
+    rails[rail].measured = std::any_of(rates.begin(), rates.end(), [](const rails::PeerRate& each) {
       return each.measured_at > 0;
     });
   }

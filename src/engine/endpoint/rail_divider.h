@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "engine/endpoint/division.h"
 #include "engine/endpoint/peer_table.h"
 
@@ -24,7 +24,7 @@ namespace nezha::engine {
 class RailDivider {
  public:
   // By rail of this rank; the first `rails` of them count.
-  using Snapshots = std::array<control::RailSnapshot, control::kRailsMax>;
+  using Snapshots = std::array<rails::RailSnapshot, rails::kRailsMax>;
 
   // `nominal_bytes_per_s`: the rates that are assumed while no peer is connected.
   RailDivider(const PeerTable& peers, uint32_t rails, const std::vector<double>& nominal_bytes_per_s)
@@ -44,9 +44,9 @@ class RailDivider {
     return division.number == number && division.policy != nullptr ? &division : nullptr;
   }
 
-  void begin(Division& division, control::Policy& policy, const control::OpClass& op, Nanoseconds now);
+  void begin(Division& division, rails::Policy& policy, const rails::OpClass& op, Nanoseconds now);
   // The shares for the next transfer of the operation; asks the policy for a review if one is due.
-  const control::Shares& shares(Division& division, Nanoseconds now);
+  const rails::Shares& shares(Division& division, Nanoseconds now);
   // A timed transfer of the operation was acknowledged. The rail was busy with it since it was
   // posted, or since the transfer before it landed there, so that time in which operations share a
   // rail is divided among them.
@@ -74,23 +74,23 @@ class RailDivider {
   struct Lasting {
     uint32_t group = 0;
     int size = 0;           // bit_width of the bytes
-    control::Shares shares; // number 0: none
+    rails::Shares shares; // number 0: none
     // How many operations the policy has not been told of, and how long they took together.
     uint32_t untold = 0;
     Nanoseconds untold_for = 0;
   };
-  Lasting& lasting(const control::OpClass& op) { return lasting_[static_cast<size_t>(op.collective)]; }
-  static int size_of(const control::OpClass& op) { return static_cast<int>(std::bit_width(op.bytes)); }
+  Lasting& lasting(const rails::OpClass& op) { return lasting_[static_cast<size_t>(op.collective)]; }
+  static int size_of(const rails::OpClass& op) { return static_cast<int>(std::bit_width(op.bytes)); }
 
-  control::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
+  rails::OpSample sample(const Division& division, Nanoseconds since, bool all, Nanoseconds now,
                            const Snapshots& rails) const;
-  void decide(Division& division, const control::Shares& shares, const Snapshots& rails,
+  void decide(Division& division, const rails::Shares& shares, const Snapshots& rails,
               Nanoseconds now);
 
   const PeerTable& peers_;
   const uint32_t rails_;
   const std::vector<double>& nominal_bytes_per_s_;  // by rail; empty: not known
-  std::array<Nanoseconds, control::kRailsMax> landed_at_{};  // the latest timed transfer, by rail
+  std::array<Nanoseconds, rails::kRailsMax> landed_at_{};  // the latest timed transfer, by rail
   Snapshots seen_;
   Nanoseconds seen_at_ = kNever;
   uint64_t epoch_ = 0;

@@ -134,7 +134,7 @@ void Transfers::admit(Nanoseconds now) {
 
 bool Transfers::run(Nanoseconds now) {
   if (gate_ != nullptr && gate_->is_due(now)) admit(now);
-  const bool looks = now - looked_at_ >= control::RailMonitor::kShortest;
+  const bool looks = now - looked_at_ >= rails::RailMonitor::kShortest;
   if (looks) {
     looked_at_ = now;
     agenda_.send_to_draining();
@@ -155,9 +155,9 @@ bool Transfers::run(Nanoseconds now) {
 void Transfers::dispatch(PeerLinks& links, Nanoseconds now) {
   peers_.touch(links.peer());
   // A transfer of an operation that has long been over here goes on whichever rail is soonest.
-  static constexpr control::Shares kAnyRail = {.weight = {}, .pull = true};
+  static constexpr rails::Shares kAnyRail = {.weight = {}, .pull = true};
   Division* division = nullptr;  // of the transfer that is looked at
-  const auto shares_of = [&](const WorkRequest& request) -> const control::Shares& {
+  const auto shares_of = [&](const WorkRequest& request) -> const rails::Shares& {
     if (options_.rails < 2) return kAnyRail;
     division = nullptr;
     if (request.turn.rails != 0) return gate_->shares(request.turn);

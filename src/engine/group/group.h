@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/common/rank_set.h"
 #include "engine/group/group_work.h"
@@ -138,7 +138,7 @@ struct Group {
   bool settled = true;              // that error has reached every operation (Agenda::settle)
   bool due = false;                 // Agenda::progress
   bool is_leaving = false;          // it is being destroyed here
-  std::unique_ptr<control::Policy> policy;
+  std::unique_ptr<rails::Policy> policy;
   schedule::CostTable costs;
   GroupCounters counters;
 

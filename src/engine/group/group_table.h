@@ -19,7 +19,7 @@ struct GroupRequest {
   uint64_t comm = 0;
   std::vector<int> members;     // global ranks in the order of the new ranks; empty: not known yet
   schedule::AggregationTree tree = {};  // of these members, if some are nodes; otherwise empty
-  std::unique_ptr<control::Policy> policy;
+  std::unique_ptr<rails::Policy> policy;
   schedule::CostTable costs;
 };
 

@@ -68,7 +68,7 @@ uint64_t Shrinker::comm_of(const Lineage& lineage, const Ballot& ballot) {
 
 // ------------------------------------------------------------------------------------- calls
 
-Status Shrinker::begin(Group& group, std::unique_ptr<control::Policy> policy,
+Status Shrinker::begin(Group& group, std::unique_ptr<rails::Policy> policy,
                        Nanoseconds deadline, ShrinkCall& call) {
   const int me = group.rank;
   Lineage* const lineage = adopt(group.lineage);

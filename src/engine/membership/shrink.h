@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "control/policy.h"
+#include "rails/policy.h"
 #include "engine/membership/agreement.h"
 #include "engine/group/group_table.h"
 #include "engine/endpoint/peer_links.h"
@@ -58,7 +58,7 @@ class Shrinker {
 
   // Gives the group up on all of its ranks and asks them for one of the survivors. An error return
   // means that nothing was begun and `call` is untouched.
-  Status begin(Group& group, std::unique_ptr<control::Policy> policy, Nanoseconds deadline,
+  Status begin(Group& group, std::unique_ptr<rails::Policy> policy, Nanoseconds deadline,
                ShrinkCall& call);
   // Ends the call on this group, here and with `tell` on every rank.
   void cancel(const Group& group, const Status& why, bool tell);
@@ -99,7 +99,7 @@ class Shrinker {
     bool due = false;           // something was learned
     ShrinkCall* call = nullptr;
     uint64_t parent = 0;        // the communicator that is shrunk
-    std::unique_ptr<control::Policy> policy;
+    std::unique_ptr<rails::Policy> policy;
     schedule::CostTable costs;
     Nanoseconds began = kNever;
     Nanoseconds deadline = kNever;

@@ -12,7 +12,7 @@
 
 namespace nezha::engine {
 
-using control::LinkHealth;
+using rails::LinkHealth;
 using transport::Connection;
 using transport::WorkQueue;
 
@@ -128,7 +128,7 @@ void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
   }
   // When a peer that was stopped speaks again, one of its connections is heard first; the silence
   // of the others is counted from then on.
-  if (freshest - peer.freshest >= control::HealthRules().patience) peer.voice_since = freshest;
+  if (freshest - peer.freshest >= rails::HealthRules().patience) peer.voice_since = freshest;
   peer.freshest = freshest;
   Nanoseconds expected = peer.expected_since;
   if (expected != kNever) expected = std::max({expected, excused_until_, peer.voice_since});

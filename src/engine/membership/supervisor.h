@@ -1,6 +1,6 @@
 // Supervisor: looks after the connections: beats, listens for silence, asks what landed, dials
 // again, and says when a peer is gone. The rules by which it decides are pure
-// (control/link_health.h, redial.h).
+// (rails/link_health.h, redial.h).
 //
 // Contract: owned by the engine, progress lock held. Mid-operation fail-over needs no agreement: every
 // sender decides for its own transfers, because their identity names no rail and receivers take any.
@@ -190,7 +190,7 @@ class Supervisor final : public transport::JoinEvents {
   // `exited`: the process is known to have ended.
   void lose(PeerLinks& links, const char* reason, bool exited);
 
-  void apply(PeerLinks& links, Link& link, control::LinkHealth::Change change);
+  void apply(PeerLinks& links, Link& link, rails::LinkHealth::Change change);
   void suspend(PeerLinks& links, Link& link);
   void on_heartbeat(PeerLinks& links, Link& link, const wire::HeartbeatHeader& header);
   void on_reconcile(PeerLinks& links, const transport::Connection& from,

@@ -89,7 +89,7 @@ bool Operations::start(Group& group, size_t index, uint64_t load) {
   }
   const Nanoseconds now = clock_.now();
   if (!execution.in_memory()) {
-    const control::OpClass op{execution.descriptor().collective, execution.bytes(), group.comm,
+    const rails::OpClass op{execution.descriptor().collective, execution.bytes(), group.comm,
                               group.rank == 0 && !is_mixed(group.hosts.get()), execution.avoid_rails()};
     parts_.transfers.divider().begin(execution.division(), *group.policy, op, now);
   }

@@ -4,7 +4,7 @@
 namespace {
 
 [[maybe_unused]] const bool kRegistered = [] {
-  nezha::register_module("table", nezha::control::table_module());
+  nezha::register_module("table", nezha::rails::table_module());
   return true;
 }();
 

@@ -1,5 +1,6 @@
 #include "rendezvous/tcp_store.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
@@ -17,6 +18,7 @@ namespace {
 constexpr Nanoseconds kFirstPause = 10 * kMillisecond;
 constexpr Nanoseconds kLongestPause = 500 * kMillisecond;
 constexpr Nanoseconds kGreetingWait = 5 * kSecond;  // for the server's magic, then try again
+constexpr Nanoseconds kClosedWait = kSecond;  // a server that closes connections instead is tried so long
 
 Transfer receive_all(const Descriptor& socket, char* at, size_t size, Nanoseconds deadline) {
   while (size > 0) {
@@ -48,14 +50,14 @@ class TcpStore final : public Store {
     Backoff backoff(kFirstPause, kLongestPause);
     WaitLines lines(system_clock(), deadline, WaitLines::Pace::doubling);
     while (true) {
-      bool refused = false;
-      auto socket = connect(deadline, &refused);
+      Refusal refusal = Refusal::none;
+      auto socket = connect(deadline, &refusal);
       if (socket) {
         idle_.push_back(std::move(*socket));
         return Status::ok();
       }
       const Status status = socket.status();
-      if (refused || is_permanent(status.code())) return status;
+      if (refusal == Refusal::for_good || is_permanent(status.code())) return status;
       if (const int waited = lines.due()) {
         NEZHA_LOG(warn, "store", "waiting for rank 0 to serve the store %s, for %d s now: %s",
                   description_.c_str(), waited, status.message().c_str());
@@ -86,14 +88,23 @@ class TcpStore final : public Store {
   std::string describe() const override { return description_; }
 
  private:
-  // Connects, greets and, with a key, proves it, once. `refused`: other attempts would be, too.
-  Result<Descriptor> connect(Nanoseconds deadline, bool* refused) const {
+  enum class Refusal : uint8_t {
+    none,
+    closed,    // instead of a greeting: a server short of descriptors needed the place
+    for_good,  // other attempts would be refused, too
+  };
+
+  // Connects, greets and, with a key, proves it, once.
+  Result<Descriptor> connect(Nanoseconds deadline, Refusal* refusal) const {
+    *refusal = Refusal::none;
     auto socket = connect_to(host_, port_, deadline);
     if (!socket) return socket;
     const Nanoseconds until = system_clock().now() + remaining(deadline, kGreetingWait);
     std::string greeting(kGreetingBytes, '\0');
-    if (send_all(*socket, kMagic, until) != Transfer::done ||
-        receive_all(*socket, greeting.data(), kMagicBytes, until) != Transfer::done) {
+    Transfer transfer = send_all(*socket, kMagic, until);
+    if (transfer == Transfer::done) transfer = receive_all(*socket, greeting.data(), kMagicBytes, until);
+    if (transfer != Transfer::done) {
+      if (transfer == Transfer::lost) *refusal = Refusal::closed;
       return no_greeting();
     }
     NEZHA_RETURN_IF_ERROR(check_magic(std::string_view(greeting).substr(0, kMagicBytes)));
@@ -106,7 +117,7 @@ class TcpStore final : public Store {
       return Status(read.status().code(), "store " + description_ + ": " + read.status().message());
     }
     const Status proved = prove(*socket, *read, until);
-    *refused = proved.code() == Code::invalid_argument;
+    if (proved.code() == Code::invalid_argument) *refusal = Refusal::for_good;
     if (!proved) return proved;
     return socket;
   }
@@ -155,7 +166,7 @@ class TcpStore final : public Store {
                  "(NEZHA_SECRET_FILE)", description_.c_str());
   }
 
-  Result<Descriptor> take_connection(Nanoseconds deadline, bool* refused) {
+  Result<Descriptor> take_connection(Nanoseconds deadline, Refusal* refusal) {
     {
       const std::lock_guard lock(mutex_);
       while (!idle_.empty()) {
@@ -164,16 +175,20 @@ class TcpStore final : public Store {
         if (is_quiet(socket)) return socket;
       }
     }
-    return connect(deadline, refused);
+    const Nanoseconds until = std::min(deadline, system_clock().now() + kClosedWait);
+    for (Backoff backoff(kFirstPause, kLongestPause);; backoff.sleep(until)) {
+      auto socket = connect(deadline, refusal);
+      if (socket || *refusal != Refusal::closed || expired(until)) return socket;
+    }
   }
 
   Result<WipedText> call(Operation operation, std::string_view key, std::string_view value,
                          Nanoseconds deadline) {
-    bool refused = false;
-    auto socket = take_connection(deadline, &refused);
+    Refusal refusal = Refusal::none;
+    auto socket = take_connection(deadline, &refusal);
     if (!socket) {
       const Status& why = socket.status();
-      if (refused || is_permanent(why.code())) {
+      if (refusal == Refusal::for_good || is_permanent(why.code())) {
         return store_error(why.code(), description_, name_of(operation), key, why.message());
       }
       if (expired(deadline)) return store_timed_out(description_, name_of(operation), key);

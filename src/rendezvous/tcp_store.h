@@ -1,8 +1,9 @@
 // TcpStore: the client of TcpServer, and its owner in the rank that serves.
 //
 // Contract: as Store. Opening tries again, ever slower, until the deadline, because the rank that
-// serves may start later. Once connected, a server that is gone is `peer_lost` at once. Each call
-// has a connection of its own while it runs, so a waiting get holds up nobody.
+// serves may start later. Once connected, a server that is gone is `peer_lost` at once,
+// and one that closes new connections, for want of descriptors, after a second. Each call has a
+// connection of its own while it runs, so a waiting get holds up nobody.
 #pragma once
 
 #include <memory>

@@ -277,6 +277,24 @@ TEST_F(RedisOutage, AfterTheStartNobodyMissesIt) {
   on_both([&](size_t rank) { comms[rank] = Status(Code::internal, "left"); });
 }
 
+TEST(StoreOutage, ConnectionsThatAreClosedUngreetedAreMadeAgain) {
+  Watchdog watchdog("closed ungreeted", 1);
+  const std::string host = fresh_host();
+  const uint16_t port = free_port_of(host);
+  auto server = rendezvous::opened("tcp://" + host + ":" + std::to_string(port), true, "job/");
+  StoreProxy proxy(host, port, Spoil(), 0);
+  auto client = rendezvous::opened("tcp://127.0.0.1:" + std::to_string(proxy.port()), false, "job/");
+  // While this one waits with the connection of the opening, another call needs a new one.
+  std::thread waits([&] { EXPECT_TRUE(client->get("late", rendezvous::test_deadline()).is_ok()); });
+  proxy.close_next(3);
+  while (proxy.to_close() > 0) {
+    const Status set = client->set("key", "value", rendezvous::test_deadline());
+    ASSERT_TRUE(set.is_ok()) << set.to_string();
+  }
+  EXPECT_TRUE(client->set("late", "value", rendezvous::test_deadline()).is_ok());
+  waits.join();
+}
+
 TEST(StoreOutage, TheServingRankDiesBeforeAllHaveMet) {
   Watchdog watchdog("serving rank dies", 1);
   const std::string host = fresh_host();

@@ -71,6 +71,10 @@ void StoreProxy::turn() {
 void StoreProxy::accept_client() {
   Descriptor client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!client) return;
+  if (to_close_ > 0) {
+    --to_close_;
+    return;
+  }
   auto server = rendezvous::connect_to(host_, server_port_, soon());
   if (!server) return;  // as the client would see it: accepted, then closed
   Pair& pair = pairs_.emplace_back();

@@ -46,6 +46,9 @@ class StoreProxy {
   int answers() const { return answers_; }
   // The positive control: the fault took place.
   bool spoilt() const { return spoilt_; }
+  // The next `connections` are accepted and closed, as by a server that is short of descriptors.
+  void close_next(int connections) { to_close_ = connections; }
+  int to_close() const { return to_close_; }
 
  private:
   struct Pair {
@@ -72,6 +75,7 @@ class StoreProxy {
   std::list<Pair> pairs_;
   std::atomic<int> answers_{0};
   std::atomic<bool> spoilt_{false};
+  std::atomic<int> to_close_{0};
   std::atomic<bool> over_{false};
   std::thread thread_;
 };

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "engine/endpoint/constants.h"
 #include "rails/link_health.h"
 #include "rails/rail_monitor.h"
 #include "rails/redial.h"
@@ -41,8 +42,6 @@ struct Link {
   Link(std::unique_ptr<transport::Connection> made, double nominal_bytes_per_s)
       : connection(std::move(made)), monitor(nominal_bytes_per_s), nominal(nominal_bytes_per_s),
         asks_kernel(!connection->drained(0)) {}
-
-  static constexpr uint64_t kEnoughToTell = 16 * 1024;  // bytes
 
   std::unique_ptr<transport::Connection> connection;
   rails::RailMonitor monitor;

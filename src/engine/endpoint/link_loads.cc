@@ -7,11 +7,10 @@ namespace nezha::engine {
 namespace {
 
 // The bytes that were probably delivered since the latest report; 0 where that is younger than
-// `fresh`. After a longer silence than kPlausible the rail may stand still.
+// `fresh`. After a longer silence than kPlausibleSilence the rail may stand still.
 uint64_t delivered_untold(const transport::Drained& told, double rate_bytes_per_s, Nanoseconds fresh) {
-  constexpr Nanoseconds kPlausible = 20 * kMillisecond;
   if (told.untold < fresh) return 0;
-  const double untold_s = static_cast<double>(std::min(told.untold, kPlausible)) / kSecond;
+  const double untold_s = static_cast<double>(std::min(told.untold, kPlausibleSilence)) / kSecond;
   return std::min(told.under_way, static_cast<uint64_t>(untold_s * rate_bytes_per_s));
 }
 
@@ -21,7 +20,7 @@ void learn(Link& link, Nanoseconds now, uint64_t backlog, const std::optional<tr
   const uint64_t drained = posted - std::min(posted, backlog);
   // Not everything posted before the last look has drained: the connection was never without work.
   const bool backlogged = drained < link.posted_at_last_look &&
-                          link.posted_at_last_look - link.drained_at_last_look >= Link::kEnoughToTell;
+                          link.posted_at_last_look - link.drained_at_last_look >= kEnoughToTell;
   const bool learned = told ? link.monitor.sample(told->busy, told->bytes, true)
                             : link.monitor.sample(now, drained, backlogged);
   if (learned) link.measured_at = now;
@@ -55,12 +54,10 @@ uint64_t LinkLoads::measure(Link& link, Nanoseconds now) {
   return link.backlog;
 }
 
-// Kernels learn what was delivered from acknowledgements, which are late, too. Greater precision for
-// one rail than for another would give it more than its share.
+// Greater precision for one rail than for another would give it more than its share.
 Nanoseconds LinkLoads::lateness() const {
-  constexpr Nanoseconds kAsKernels = 3 * kMillisecond;
   const auto asks = [](const Link& link) { return link.asks_kernel; };
-  return std::any_of(links_.begin(), links_.end(), asks) ? kAsKernels : 0;
+  return std::any_of(links_.begin(), links_.end(), asks) ? kKernelLateness : 0;
 }
 
 }  // namespace nezha::engine

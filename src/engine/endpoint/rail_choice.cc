@@ -98,8 +98,7 @@ bool RailChoice::is_worth_timing(const Link& link, const transport::WorkRequest&
 // than a rail that has stalled since its load was last measured. Rates are learned from longer
 // operations.
 Link* RailChoice::sole(uint64_t bytes) {
-  constexpr uint64_t kShort = 4 * 1024;
-  const int rail = bytes <= kShort ? binder_.sole() : rails::RailBinder::kWait;
+  const int rail = bytes <= kUnaskedBytesMax ? binder_.sole() : rails::RailBinder::kWait;
   Link* const link = rail == rails::RailBinder::kWait ? nullptr : only_link(rail);
   if (link == nullptr || !link->is_usable() || link->is_unproven() || !link->connection->has_room()) {
     return nullptr;

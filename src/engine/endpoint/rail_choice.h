@@ -42,14 +42,6 @@ class RailChoice {
   LinkLoads& loads() { return loads_of_; }
 
  private:
-  // A hedge must save at least kHedgeGain; where it ends the connection, kLastResortGain, which is
-  // what making a connection again costs.
-  static constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
-  static constexpr Nanoseconds kLastResortGain = 100 * kMillisecond;
-  static constexpr uint64_t kBulk = 64 * 1024;        // bytes that delay a transfer behind them
-  static constexpr uint32_t kTimings = 8;             // of a link, while its rate is not measured
-  static constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes whose time depends much on the rate
-
   // By times; no link: none is free now. `timed`: the shares want every transfer timed.
   Chosen quickest(Nanoseconds now, uint32_t bytes, bool timed);
   Link* settled(uint32_t bytes);

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "rails/policy.h"
+#include "engine/endpoint/constants.h"
 #include "engine/endpoint/division.h"
 #include "engine/endpoint/peer_table.h"
 
@@ -59,12 +60,6 @@ class RailDivider {
   Snapshots snapshots() const;
 
  private:
-  // The shares of a running operation are reviewed so often, so that a rail that has become fast is
-  // tried again in the middle of it.
-  static constexpr Nanoseconds kReviewEvery = 50 * kMillisecond;
-  // The rails are looked at again after so long: short operations end faster than rates change.
-  static constexpr Nanoseconds kSeenAgain = kMillisecond;
-
   // The part of a division's number that is its place in `divisions_`; the rest counts its uses.
   static constexpr uint64_t kSlotMask = 0xFFFFFFFF;
 

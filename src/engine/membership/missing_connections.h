@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "engine/common/rank_set.h"
 #include "engine/endpoint/peer_links.h"
+#include "engine/membership/constants.h"
 #include "transport/transport.h"
 
 namespace nezha::engine {
@@ -62,12 +63,6 @@ class MissingConnections {
   Nanoseconds due() const { return due_; }
 
  private:
-  static constexpr Nanoseconds kLookAgain = 4 * kMillisecond;
-  static constexpr Nanoseconds kTryAgain = 400 * kMillisecond;
-  // Rails that no connection with a peer uses are tried again after so long, at first and at most.
-  static constexpr Nanoseconds kLateRails = 2 * kSecond;
-  static constexpr Nanoseconds kLateRailsMax = 60 * kSecond;
-
   struct Peer {
     bool connecting = false;            // connections with it are being made
     Nanoseconds needed_since = kNever;  // since when one is needed, for those in `needed_`

@@ -10,6 +10,7 @@
 #include "engine/group/failures.h"
 #include "engine/common/options.h"
 #include "engine/endpoint/peer_table.h"
+#include "engine/membership/constants.h"
 
 namespace nezha::engine {
 

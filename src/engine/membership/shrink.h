@@ -76,8 +76,6 @@ class Shrinker {
   Nanoseconds next_wakeup() const { return next_wakeup_; }
 
  private:
-  // A rank that waits tells its statement so often to members that have not voted: frames get lost.
-  static constexpr Nanoseconds kAskEvery = 50 * kMillisecond;
   // Up to so many lineages, those without a group are kept for ranks that still ask.
   static constexpr size_t kEndedMax = 256;
 

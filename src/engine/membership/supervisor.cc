@@ -6,6 +6,7 @@
 #include "engine/common/flight_log.h"
 #include "engine/endpoint/peer_table.h"
 #include "engine/flow/transfers.h"
+#include "engine/membership/constants.h"
 #include "engine/membership/losses.h"
 #include "engine/membership/shrink.h"
 #include "engine/observer/diagnostics.h"

@@ -120,27 +120,6 @@ class Supervisor final : public transport::JoinEvents {
   void on_devices_changed() override;
 
  private:
-  static constexpr Nanoseconds kTickBusy = 4 * kMillisecond;
-  static constexpr Nanoseconds kTickIdle = 100 * kMillisecond;
-  static constexpr Nanoseconds kBeatBusy = 12 * kMillisecond;
-  static constexpr Nanoseconds kBeatIdle = 500 * kMillisecond;
-  static constexpr Nanoseconds kBusyFor = 100 * kMillisecond;
-  // If a look comes this much later than planned, the process itself was stalled.
-  static constexpr Nanoseconds kOwnStall = 100 * kMillisecond;
-  static constexpr Nanoseconds kSilentBusy = 250 * kMillisecond;
-  static constexpr Nanoseconds kSilentIdle = 2500 * kMillisecond;
-  static constexpr Nanoseconds kProbeEvery = 400 * kMillisecond;
-  static constexpr Nanoseconds kProbePatience = 350 * kMillisecond;
-  // So many rounds of probes without an answer are an outage, which ends when a probe is accepted. The
-  // pauses of TCP's retransmission are longer than a second by then, and grow (RFC 6298 5.5).
-  static constexpr int kRoundsOfAnOutage = 3;
-  // A peer that answers a probe itself is probed again after so long, in which it would have been heard
-  // if it had only stood still; then connections that are silent all the same are given up.
-  static constexpr Nanoseconds kHeardWithin = 20 * kMillisecond;
-  // A connection that was suspect for so long when it was lost died of silence. This is less than
-  // HealthRules::dead_after, so both ends find the same, though one noticed the silence later.
-  static constexpr Nanoseconds kLongSilence = 500 * kMillisecond;
-
   struct Probe {
     Nanoseconds next_at = 0;
     int outstanding = 0;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "engine/endpoint/peer_table.h"
 #include "engine/flow/transfers.h"
+#include "engine/membership/constants.h"
 #include "engine/membership/losses.h"
 #include "engine/membership/supervisor.h"
 #include "engine/observer/diagnostics.h"

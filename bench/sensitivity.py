@@ -40,7 +40,7 @@ CONSTANT = re.compile(
 # Constants that are no measure of anything, by file and name: sizes of arrays, bounds of memory, numbers
 # of ways and stages, arithmetic.
 STRUCTURAL = {
-    "policy.h": {"kRailsMax"}, "transfer_times.h": {"kBytesMax", "kShortest", "kClasses"},
+    "policy.h": {"kRailsMax"}, "transfer_times.h": {"kBytesMax", "kShortest", "kClasses", "kSamples"},
     "share_tuner.h": {"kBytesMax", "kRailsTried", "kTogether", "kWithout", "kNone", "kSizes", "kAgain",
                       "kSamples"},
     "share_tuner.cc": {"kBits"}, "aggregation_shares.h": {"kClasses", "kSamplesMax"},
@@ -117,7 +117,8 @@ def make_scalable(root: Path) -> None:
             return (f"{found['indent']}{storage}const {found['type']} {found['name']} = "
                     f"::sensitivity::scaled<{found['type']}>(\"{key}\", {found['value']});")
 
-        text = CONSTANT.sub(scale, path.read_text())
+        # A number that is computed from others is no constant to the compiler, either.
+        text = CONSTANT.sub(scale, path.read_text()).replace("constexpr auto k", "const auto k")
         at = text.index("#include") if "#pragma once" not in text else text.index("#pragma once") + 13
         path.write_text(text[:at] + '#include "base/scaled.h"\n' + text[at:])
 
@@ -130,11 +131,11 @@ def build(work: Path) -> Path:
     shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
     make_scalable(copy)
     out = work / "build"
-    commands = (["cmake", "-S", copy, "-B", out, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"],
+    commands = (["cmake", "--preset", "release", "-B", out],
                 ["cmake", "--build", out, "--target", "simulation_measures"])
     for command in commands:
-        done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
+        done = subprocess.run([str(word) for word in command], cwd=copy, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-4000:]}")
     return out / "tests/simulation/simulation_measures"

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Which of the library's fitted constants matter: each is halved and doubled, and jobs on three
-simulated clusters run with it.
+"""Which of the library's fitted constants matter: each is halved and doubled, and jobs on simulated
+clusters run with it.
 
     .venv/bin/python bench/sensitivity.py [--only NAME ...] [--json FILE] [--work FOLDER]
 
 A constant is a `constexpr` number of the folders below that is not a bound of memory, a count of places
 or a number of a protocol (STRUCTURAL says which are). A copy of the sources reads its factor from the
-environment, and bench/sensitivity/measures.cc is run with each. Simulated time is the same in every run,
-so any difference comes from the constant. A row is the constant's largest change of a figure: above 1,
-the figure takes longer with it. The library would do without a constant that changes nothing.
+environment, and bench/sensitivity/measures.cc is run with each. Simulated time is the same in every run
+with the same seed, so any difference comes from the constant. A change in when frames are sent changes
+the random delays of those after it, too: what other seeds change with the usual constants does not count.
+A row is the constant's largest change of a figure: above 1, jobs take longer with it. Rows are ordered by
+the change beside that of other seeds. The library would do without a constant that changes nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple
+from statistics import median
+from typing import Dict, Iterator, List, Sequence, Tuple
 
 from rich.console import Console
 from rich.progress import track
@@ -31,7 +33,10 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("src/control", "src/engine/endpoint", "src/engine/flow", "src/engine/membership")
+NOT_COPIED = ("build", "out", "dist", "__pycache__")
 FACTORS = (0.5, 2.0)
+SEEDS = (1, 2, 3)
+OTHER_SEEDS = ((4, 5, 6), (7, 8, 9), (10, 11, 12), (13, 14, 15))
 NOTICED = 0.01  # smaller changes are not shown: no figure of a lab is as exact
 CONSTANT = re.compile(
     r"^(?P<indent> *)(?P<storage>static |inline |)constexpr "
@@ -100,55 +105,73 @@ def depends(value: str) -> bool:
     return bool(set(re.findall(r"\bk[A-Z]\w+", value)) - {"kSecond", "kMillisecond", "kMicrosecond"})
 
 
-def make_scalable(root: Path) -> None:
-    """Lets the copy in `root` read the factors of its constants."""
-    (root / "src/base/scaled.h").write_text(SCALED)
-    known = {(constant.file, constant.name) for constant in constants(root)}
-    for file in {file for file, _ in known}:
-        path = root / file
+def make_scalable(text: str, file: str, names: "set[str]") -> str:
+    """The text of a source whose constants of these names are multiplied by their factors."""
 
-        def scale(found: "re.Match[str]", file: str = file) -> str:
-            if (file, found["name"]) not in known:
-                return found[0]
-            local = found["indent"] and not found["storage"]
-            storage = "static " if local else "inline " if found["storage"] == "inline " else \
-                "static inline " if found["storage"] else ""
-            key = f"{Path(file).name}:{found['name']}"
-            return (f"{found['indent']}{storage}const {found['type']} {found['name']} = "
-                    f"::sensitivity::scaled<{found['type']}>(\"{key}\", {found['value']});")
+    def scale(found: "re.Match[str]") -> str:
+        if found["name"] not in names:
+            return found[0]
+        local = found["indent"] and not found["storage"]
+        storage = "static " if local else "inline " if found["storage"] == "inline " else \
+            "static inline " if found["storage"] else ""
+        key = f"{Path(file).name}:{found['name']}"
+        return (f"{found['indent']}{storage}const {found['type']} {found['name']} = "
+                f"::sensitivity::scaled<{found['type']}>(\"{key}\", {found['value']});")
 
-        # A number that is computed from others is no constant to the compiler, either.
-        text = CONSTANT.sub(scale, path.read_text()).replace("constexpr auto k", "const auto k")
-        at = text.index("#include") if "#pragma once" not in text else text.index("#pragma once") + 13
-        path.write_text(text[:at] + '#include "base/scaled.h"\n' + text[at:])
+    # A number that is computed from others is no constant to the compiler, either.
+    text = CONSTANT.sub(scale, text).replace("constexpr auto k", "const auto k")
+    at = text.index("#include") if "#pragma once" not in text else text.index("#pragma once") + 13
+    return text[:at] + '#include "base/scaled.h"\n' + text[at:]
+
+
+def copy_sources(copy: Path) -> None:
+    """Brings the copy up to date, with scaled constants; files that stay the same are not touched."""
+    names: Dict[str, "set[str]"] = {}
+    for constant in constants(ROOT):
+        names.setdefault(constant.file, set()).add(constant.name)
+    wanted = {"src/base/scaled.h": SCALED.encode()}
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in NOT_COPIED and not name.startswith(".")]
+        for path in (Path(folder) / name for name in files):
+            file = str(path.relative_to(ROOT))
+            wanted[file] = path.read_bytes()
+            if file in names:
+                wanted[file] = make_scalable(wanted[file].decode(), file, names[file]).encode()
+    for old in [path for path in copy.rglob("*") if path.is_file()]:
+        if str(old.relative_to(copy)) not in wanted:
+            old.unlink()
+    for file, content in wanted.items():
+        path = copy / file
+        if not path.exists() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def build(work: Path) -> Path:
     """Builds the measures on a copy of the sources; their program."""
-    copy = work / "source"
-    shutil.rmtree(copy, ignore_errors=True)
-    ignored = shutil.ignore_patterns("build", ".venv", ".git", "__pycache__")
-    shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
-    make_scalable(copy)
-    out = work / "build"
-    commands = (["cmake", "--preset", "release", "-B", out],
+    copy, out = work / "source", work / "build"
+    copy_sources(copy)
+    commands = (["cmake", "--preset", "release", "-B", out, "-DNEZHA_PLANTED_BUGS=OFF"],
                 ["cmake", "--build", out, "--target", "simulation_measures"])
     for command in commands:
         done = subprocess.run([str(word) for word in command], cwd=copy, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
-            sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-4000:]}")
+            sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stdout[-8000:]}")
     return out / "tests/simulation/simulation_measures"
 
 
-def figures(program: Path, setting: str = "") -> Dict[str, float]:
-    """What the jobs take; -1 for one that failed."""
-    done = subprocess.run([program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                          env={**os.environ, "NEZHA_SENSITIVITY": setting}, check=False)
-    if done.returncode != 0:
-        return {"the program ended": -1}
-    taken: Dict[str, float] = json.loads(done.stdout)
-    return taken
+def figures(program: Path, setting: str = "", seeds: Sequence[int] = SEEDS) -> Dict[str, float]:
+    """What jobs take, in seconds: the median of some seeds; -1 for a job that failed."""
+    taken: List[Dict[str, float]] = []
+    for seed in seeds:
+        done = subprocess.run([program, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True, env={**os.environ, "NEZHA_SENSITIVITY": setting}, check=False)
+        if done.returncode != 0:
+            return {"the program ended": -1}
+        taken.append(json.loads(done.stdout))
+    return {name: -1 if min(each[name] for each in taken) < 0 else median(each[name] for each in taken)
+            for name in taken[0]}
 
 
 def change(ratio: float) -> float:
@@ -156,31 +179,65 @@ def change(ratio: float) -> float:
     return max(ratio, 1 / max(ratio, 1e-9))
 
 
-def worst(usual: Dict[str, float], changed: Dict[str, float]) -> Tuple[float, str]:
-    """The figure that changed most, and by which factor."""
+def spread(usual: Dict[str, float], others: Sequence[Dict[str, float]]) -> Dict[str, float]:
+    """By which factor each figure changes with other seeds, at most; never less than NOTICED."""
+    return {name: max(1 + NOTICED, *(change(other[name] / value) for other in others))
+            for name, value in usual.items()}
+
+
+def worst(usual: Dict[str, float], changed: Dict[str, float],
+          other_seeds: Dict[str, float]) -> Tuple[float, str]:
+    """The change of the figure that changed most beside what other seeds change, and its name."""
     failed = [name for name, value in changed.items() if value < 0]
     if failed:
         return float("inf"), failed[0]
     ratios = {name: changed[name] / value for name, value in usual.items()}
-    name = max(ratios, key=lambda each: change(ratios[each]))
+    name = max(ratios, key=lambda each: change(ratios[each]) / other_seeds[each])
     return ratios[name], name
 
 
-def show(rows: List[Dict[str, object]]) -> None:
+def largest(usual: Dict[str, float], changed: Dict[str, float]) -> float:
+    """The largest change of any figure, whatever other seeds change."""
+    return max(change(changed.get(name, -1) / value) for name, value in usual.items())
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one constant changes."""
+
+    constant: Constant
+    changes: Tuple[Tuple[float, str], ...]  # by factor
+    beside: float   # the largest change beside what other seeds change: above 1, it matters
+    largest: float  # the largest change of any figure
+
+    @property
+    def figure(self) -> str:
+        """The figure that changes most."""
+        return max(self.changes, key=lambda each: change(each[0]))[1]
+
+
+def compare(constant: Constant, usual: Dict[str, float], other_seeds: Dict[str, float],
+            runs: Sequence[Dict[str, float]]) -> Row:
+    """The row of a constant, from its runs, one a factor."""
+    changes = tuple(worst(usual, run, other_seeds) for run in runs)
+    beside = max(change(ratio) / other_seeds.get(name, 1) for ratio, name in changes)
+    return Row(constant, changes, beside, max(largest(usual, run) for run in runs))
+
+
+def show(rows: Sequence[Row]) -> None:
     """The constants, those that matter first."""
     table = Table("constant", "value", "x 0.5", "x 2", "figure", title="Constants that matter")
-
-    def size(row: Dict[str, object]) -> float:
-        return max(change(float(str(row[str(by)]))) for by in FACTORS)
-
-    for row in sorted(rows, key=size, reverse=True):
-        if size(row) > 1 + NOTICED:
-            table.add_row(str(row["constant"]), str(row["value"]),
-                          *(f"{row[str(by)]:.3f}" for by in FACTORS), str(row["figure"]))
-    Console().print(table)
-    quiet = [str(row["constant"]) for row in rows if size(row) <= 1 + NOTICED]
-    print(f"{len(quiet)} of {len(rows)} constants change no figure by more than {NOTICED:.0%}:",
-          ", ".join(quiet))
+    for row in sorted(rows, key=lambda each: each.beside, reverse=True):
+        if row.beside > 1:
+            table.add_row(row.constant.key, row.constant.value,
+                          *(f"{ratio:.3f}" for ratio, _ in row.changes), row.figure)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    quiet = [row for row in rows if row.beside <= 1]
+    nothing = [row.constant.key for row in quiet if row.largest <= 1 + NOTICED]
+    little = [row.constant.key for row in quiet if row.largest > 1 + NOTICED]
+    print(f"{len(nothing)} of {len(rows)} constants change no figure by more than {NOTICED:.0%}:",
+          ", ".join(nothing))
+    print(f"{len(little)} change figures by no more than other seeds do:", ", ".join(little))
 
 
 def main() -> int:
@@ -193,21 +250,21 @@ def main() -> int:
     asked = [each for each in constants(ROOT)
              if not given.only or each.key in given.only or each.name in given.only]
     program = build(given.work.resolve())
-    usual = figures(program)
-    runs = [(constant, by) for constant in asked for by in FACTORS]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = list(track(pool.map(lambda run: figures(program, f"{run[0].key}={run[1]}"), runs),
-                             total=len(runs), description="constants"))
-    rows: List[Dict[str, object]] = []
-    for index, constant in enumerate(asked):
-        row: Dict[str, object] = {"constant": constant.key, "value": constant.value}
-        changes = [worst(usual, results[2 * index + which]) for which in range(len(FACTORS))]
-        row.update({str(by): each[0] for by, each in zip(FACTORS, changes)})
-        row["figure"] = max(changes, key=lambda each: change(each[0]))[1]
-        rows.append(row)
+        usual, *others = pool.map(lambda seeds: figures(program, "", seeds), (SEEDS, *OTHER_SEEDS))
+        if min(usual.values()) < 0:
+            sys.exit(f"a job fails with the usual constants: {usual}")
+        settings = [f"{constant.key}={by}" for constant in asked for by in FACTORS]
+        runs = list(track(pool.map(lambda setting: figures(program, setting), settings),
+                          total=len(settings), description="constants"))
+    other_seeds = spread(usual, others)
+    count = len(FACTORS)
+    rows = [compare(constant, usual, other_seeds, runs[count * index:count * (index + 1)])
+            for index, constant in enumerate(asked)]
     show(rows)
     if given.json:
-        given.json.write_text(json.dumps({"usual": usual, "constants": rows}, indent=1) + "\n")
+        given.json.write_text(json.dumps({"usual": usual, "other seeds": other_seeds,
+                                          "runs": dict(zip(settings, runs))}, indent=1) + "\n")
     return 0
 
 

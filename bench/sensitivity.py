@@ -50,7 +50,7 @@ STRUCTURAL = {
                       "kSamples"},
     "share_tuner.cc": {"kBits"}, "aggregation_shares.h": {"kClasses", "kSamplesMax"},
     "device_list.cc": {"kMaskWords", "kBytesMax"}, "binder.h": {"kWait"}, "rail_divider.h": {"kSlotMask"},
-    "broken_pairs.h": {"kStepsMax", "kClassesMax"}, "agreement.h": {"kGenerationMax", "kBehindMax"},
+    "broken_pairs.h": {"kStepsMax", "kClassesMax"}, "agreement.h": {"kBehindMax"},
     "shrink.h": {"kEndedMax"},
 }
 SCALED = """// The factor of a constant, from the environment.

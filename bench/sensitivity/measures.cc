@@ -1,5 +1,6 @@
 // What all_reduces take on simulated clusters of four ranks, as JSON, in seconds: the same numbers in
-// every run of one build, so that builds, and values of a constant, can be compared (bench/sensitivity.py).
+// every run of one build, so that builds and values of constants can be compared
+// (bench/sensitivity.py).
 // The argument is the seed of what is random on the wires.
 #include <algorithm>
 #include <cstdio>
@@ -120,7 +121,8 @@ class Job {
   void begin_next(int rank) {
     size_t& next = next_[static_cast<size_t>(rank)];
     if (next == load_.operations) return;
-    world_.at_rank(world_.now() + load_.pause, rank, [this, rank, number = next] { begin(rank, number); });
+    const auto then = [this, rank, number = next] { begin(rank, number); };
+    world_.at_rank(world_.now() + load_.pause, rank, then);
     ++next;
   }
   void begin(int rank, size_t number) {
@@ -137,7 +139,8 @@ class Job {
   }
   // Operations of a rank end in their order, or nearly so: the first that has not ended is looked at.
   void collect(int rank) {
-    for (size_t& done = done_[static_cast<size_t>(rank)]; done < next_[static_cast<size_t>(rank)]; ++done) {
+    const auto index = static_cast<size_t>(rank);
+    for (size_t& done = done_[index]; done < next_[index]; ++done) {
       Operation& first = at(rank, done);
       if (first.begun == 0 || !first.work.is_done()) return;
       first.ended = world_.now();

@@ -1,4 +1,4 @@
-"""bench/sensitivity.py without its build: which constants it finds, how it scales them, what it reports."""
+"""bench/sensitivity.py without its build: what finds, scales and compares the constants."""
 
 import importlib.util
 import sys
@@ -78,8 +78,8 @@ def test_constants_are_numbers_that_follow_from_no_other(sensitivity, tmp_path, 
     (folder / "tuner.h").write_text(HEADER)
     monkeypatch.setattr(sensitivity, "STRUCTURAL", {"pull.cc": {"kPlaces"}})
     found = {each.key: each.value for each in sensitivity.constants(tmp_path)}
-    assert found == {"pull.cc:kAlike": "0.7", "pull.cc:kLong": "20 * kMillisecond", "pull.cc:kHalf": "0.5",
-                     "tuner.h:kBytes": "128 * 1024", "tuner.h:kMany": "3"}
+    assert found == {"pull.cc:kAlike": "0.7", "pull.cc:kLong": "20 * kMillisecond",
+                     "pull.cc:kHalf": "0.5", "tuner.h:kBytes": "128 * 1024", "tuner.h:kMany": "3"}
 
 
 def test_every_constant_that_is_left_out_exists(sensitivity):

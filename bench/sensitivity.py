@@ -37,6 +37,7 @@ NOT_COPIED = ("build", "out", "dist", "__pycache__")
 FACTORS = (0.5, 2.0)
 SEEDS = (1, 2, 3)
 OTHER_SEEDS = ((4, 5, 6), (7, 8, 9), (10, 11, 12), (13, 14, 15))
+LONGEST_S = 300  # for one run of the measures, which takes 2 s of processor time
 NOTICED = 0.01  # smaller changes are not shown: no figure of a lab is as exact
 CONSTANT = re.compile(
     r"^(?P<indent> *)(?P<storage>static |inline |)constexpr "
@@ -165,10 +166,12 @@ def figures(program: Path, setting: str = "", seeds: Sequence[int] = SEEDS) -> D
     """What jobs take, in seconds: the median of some seeds; -1 for a job that failed."""
     taken: List[Dict[str, float]] = []
     for seed in seeds:
-        done = subprocess.run([program, str(seed)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              text=True, env={**os.environ, "NEZHA_SENSITIVITY": setting}, check=False)
-        if done.returncode != 0:
-            return {"the program ended": -1}
+        try:
+            done = subprocess.run([program, str(seed)], stdout=subprocess.PIPE, text=True, check=True,
+                                  stderr=subprocess.DEVNULL, timeout=LONGEST_S,
+                                  env={**os.environ, "NEZHA_SENSITIVITY": setting})
+        except subprocess.SubprocessError:
+            return {"the program did not end well": -1}
         taken.append(json.loads(done.stdout))
     return {name: -1 if min(each[name] for each in taken) < 0 else median(each[name] for each in taken)
             for name in taken[0]}

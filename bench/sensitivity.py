@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Dict, Iterator, List, Sequence, Tuple
+from typing import Dict, Iterator, Optional, Sequence, Tuple
 
 from rich.console import Console
 from rich.progress import track
@@ -162,19 +162,51 @@ def build(work: Path) -> Path:
     return out / "tests/simulation/simulation_measures"
 
 
-def figures(program: Path, setting: str = "", seeds: Sequence[int] = SEEDS) -> Dict[str, float]:
-    """What jobs take, in seconds: the median of some seeds; -1 for a job that failed."""
-    taken: List[Dict[str, float]] = []
-    for seed in seeds:
-        try:
-            done = subprocess.run([program, str(seed)], stdout=subprocess.PIPE, text=True, check=True,
-                                  stderr=subprocess.DEVNULL, timeout=LONGEST_S,
-                                  env={**os.environ, "NEZHA_SENSITIVITY": setting})
-        except subprocess.SubprocessError:
-            return {"the program did not end well": -1}
-        taken.append(json.loads(done.stdout))
-    return {name: -1 if min(each[name] for each in taken) < 0 else median(each[name] for each in taken)
-            for name in taken[0]}
+def run(program: Path, setting: str, seed: int) -> Dict[str, float]:
+    """What jobs take, in seconds, with one seed and NAME=FACTOR; -1 for a job that failed."""
+    try:
+        done = subprocess.run([program, str(seed)], stdout=subprocess.PIPE, text=True, check=True,
+                              stderr=subprocess.DEVNULL, timeout=LONGEST_S,
+                              env={**os.environ, "NEZHA_SENSITIVITY": setting})
+    except subprocess.SubprocessError:
+        return {"the program did not end well": -1}
+    taken: Dict[str, float] = json.loads(done.stdout)
+    return taken
+
+
+def medians(runs: Sequence[Dict[str, float]]) -> Dict[str, float]:
+    """The medians of some seeds, in seconds; -1 for a job that failed with one of them."""
+    if any(set(each) != set(runs[0]) for each in runs):
+        return {"the program did not end well": -1}
+    return {name: -1 if min(each[name] for each in runs) < 0 else median(each[name] for each in runs)
+            for name in runs[0]}
+
+
+@dataclass
+class Measures:
+    """The program, and what it gives with the usual constants, in seconds."""
+
+    program: Path
+    first: Dict[str, float]        # of the first seed
+    usual: Dict[str, float]        # medians of SEEDS
+    other_seeds: Dict[str, float]  # by which factor they change with OTHER_SEEDS
+
+    @classmethod
+    def of(cls, program: Path, pool: ThreadPoolExecutor) -> "Measures":
+        """Runs it with the usual constants."""
+        seeds = [*SEEDS, *(seed for group in OTHER_SEEDS for seed in group)]
+        runs = dict(zip(seeds, pool.map(lambda seed: run(program, "", seed), seeds)))
+        usual, *others = [medians([runs[seed] for seed in group]) for group in (SEEDS, *OTHER_SEEDS)]
+        if min(usual.values()) < 0:
+            sys.exit(f"a job fails with the usual constants: {usual}")
+        return cls(program, runs[SEEDS[0]], usual, spread(usual, others))
+
+    def figures(self, setting: str) -> Dict[str, float]:
+        """What jobs take with a setting: one seed decides whether others are worth their time."""
+        first = run(self.program, setting, SEEDS[0])
+        if first == self.first:
+            return self.usual
+        return medians([first, *(run(self.program, setting, seed) for seed in SEEDS[1:])])
 
 
 def change(ratio: float) -> float:
@@ -243,31 +275,38 @@ def show(rows: Sequence[Row]) -> None:
     print(f"{len(little)} change figures by no more than other seeds do:", ", ".join(little))
 
 
+def known(file: Optional[Path], usual: Dict[str, float]) -> Dict[str, Dict[str, float]]:
+    """The runs that an earlier call wrote, if its usual figures were the same ones."""
+    if file is None or not file.exists():
+        return {}
+    earlier = json.loads(file.read_text())
+    return dict(earlier["runs"]) if earlier["usual"] == usual else {}
+
+
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", nargs="*", metavar="NAME", help="constants, as file:name or name")
-    parser.add_argument("--json", type=Path, help="where all figures go")
+    parser.add_argument("--json", type=Path,
+                        help="where all figures go; a call goes on where the one before it ended")
     parser.add_argument("--work", type=Path, default=ROOT / "build/sensitivity", help="for the copy")
     given = parser.parse_args()
     asked = [each for each in constants(ROOT)
              if not given.only or each.key in given.only or each.name in given.only]
     program = build(given.work.resolve())
+    settings = [f"{constant.key}={by}" for constant in asked for by in FACTORS]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        usual, *others = pool.map(lambda seeds: figures(program, "", seeds), (SEEDS, *OTHER_SEEDS))
-        if min(usual.values()) < 0:
-            sys.exit(f"a job fails with the usual constants: {usual}")
-        settings = [f"{constant.key}={by}" for constant in asked for by in FACTORS]
-        runs = list(track(pool.map(lambda setting: figures(program, setting), settings),
-                          total=len(settings), description="constants"))
-    other_seeds = spread(usual, others)
-    count = len(FACTORS)
-    rows = [compare(constant, usual, other_seeds, runs[count * index:count * (index + 1)])
-            for index, constant in enumerate(asked)]
-    show(rows)
-    if given.json:
-        given.json.write_text(json.dumps({"usual": usual, "other seeds": other_seeds,
-                                          "runs": dict(zip(settings, runs))}, indent=1) + "\n")
+        measures = Measures.of(program, pool)
+        runs = known(given.json, measures.usual)
+        left = [setting for setting in settings if setting not in runs]
+        for setting, taken in track(zip(left, pool.map(measures.figures, left)), total=len(left),
+                                    description="constants"):
+            runs[setting] = taken
+            if given.json:
+                given.json.write_text(json.dumps({"usual": measures.usual, "runs": runs,
+                                                  "other seeds": measures.other_seeds}, indent=1) + "\n")
+    show([compare(constant, measures.usual, measures.other_seeds,
+                  [runs[f"{constant.key}={by}"] for by in FACTORS]) for constant in asked])
     return 0
 
 

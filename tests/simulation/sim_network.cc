@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "transport/transport.h"
+
 namespace nezha::simulation {
 
 using transport::Connection;

@@ -32,7 +32,7 @@ from rich.progress import track
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src/control", "src/engine/endpoint", "src/engine/flow", "src/engine/membership")
+FOLDERS = ("src/rails", "src/engine/endpoint", "src/engine/flow", "src/engine/membership")
 NOT_COPIED = ("build", "out", "dist", "__pycache__")
 FACTORS = (0.5, 2.0)
 SEEDS = (1, 2, 3)
@@ -110,17 +110,21 @@ def make_scalable(text: str, file: str, names: "set[str]") -> str:
     """The text of a source whose constants of these names are multiplied by their factors."""
 
     def scale(found: "re.Match[str]") -> str:
-        if found["name"] not in names:
+        follows = any(re.search(rf"\b{name}\b", found["value"]) for name in names)
+        if found["name"] not in names and not follows:
             return found[0]
         local = found["indent"] and not found["storage"]
         storage = "static " if local else "inline " if found["storage"] == "inline " else \
             "static inline " if found["storage"] else ""
-        key = f"{Path(file).name}:{found['name']}"
-        return (f"{found['indent']}{storage}const {found['type']} {found['name']} = "
-                f"::sensitivity::scaled<{found['type']}>(\"{key}\", {found['value']});")
+        value = found["value"]
+        if found["name"] in names:
+            key = f"{Path(file).name}:{found['name']}"
+            value = f"::sensitivity::scaled<{found['type']}>(\"{key}\", {value})"
+        return f"{found['indent']}{storage}const {found['type']} {found['name']} = {value};"
 
-    # A number that is computed from others is no constant to the compiler, either.
+    # What follows from a scaled number is no constant to the compiler, either.
     text = CONSTANT.sub(scale, text).replace("constexpr auto k", "const auto k")
+    text = re.sub(r"^static_assert\([^;]*;\n", "", text, flags=re.MULTILINE)
     at = text.index("#include") if "#pragma once" not in text else text.index("#pragma once") + 13
     return text[:at] + '#include "base/scaled.h"\n' + text[at:]
 

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SOURCE = """#include "control/pull.h"
+SOURCE = """#include "rails/pull.h"
 
 #include <cmath>
 
@@ -30,7 +30,7 @@ double half() {
 """
 
 SCALABLE = """#include "base/scaled.h"
-#include "control/pull.h"
+#include "rails/pull.h"
 
 #include <cmath>
 
@@ -38,7 +38,7 @@ namespace {
 
 const double kAlike = ::sensitivity::scaled<double>("pull.cc:kAlike", 0.7);
 const Nanoseconds kLong = ::sensitivity::scaled<Nanoseconds>("pull.cc:kLong", 20 * kMillisecond);
-constexpr Nanoseconds kLonger = 2 * kLong;
+const Nanoseconds kLonger = 2 * kLong;
 constexpr int kPlaces = 4;
 constexpr double kTable[] = {1, 2};
 constexpr const char* kName = "pull";
@@ -58,6 +58,8 @@ class Tuner {
   static constexpr uint64_t kBytes = 128 * 1024;
 };
 inline constexpr size_t kMany = 3;
+static_assert(kMany < 10,
+              "few");
 """
 
 
@@ -72,7 +74,7 @@ def sensitivity():
 
 
 def test_constants_are_numbers_that_follow_from_no_other(sensitivity, tmp_path, monkeypatch):
-    folder = tmp_path / "src" / "control"
+    folder = tmp_path / "src" / "rails"
     folder.mkdir(parents=True)
     (folder / "pull.cc").write_text(SOURCE)
     (folder / "tuner.h").write_text(HEADER)
@@ -92,15 +94,16 @@ def test_every_constant_that_is_left_out_exists(sensitivity):
 
 def test_a_source_reads_the_factors_of_its_constants(sensitivity):
     names = {"kAlike", "kLong", "kHalf"}
-    assert sensitivity.make_scalable(SOURCE, "src/control/pull.cc", names) == SCALABLE
+    assert sensitivity.make_scalable(SOURCE, "src/rails/pull.cc", names) == SCALABLE
 
 
 def test_a_header_reads_them_after_its_first_line(sensitivity):
-    text = sensitivity.make_scalable(HEADER, "src/control/tuner.h", {"kBytes", "kMany"})
+    text = sensitivity.make_scalable(HEADER, "src/rails/tuner.h", {"kBytes", "kMany"})
     assert text.splitlines()[1:3] == ["#pragma once", '#include "base/scaled.h"']
     assert ("  static inline const uint64_t kBytes = "
             '::sensitivity::scaled<uint64_t>("tuner.h:kBytes", 128 * 1024);') in text
     assert 'inline const size_t kMany = ::sensitivity::scaled<size_t>("tuner.h:kMany", 3);' in text
+    assert "static_assert" not in text
 
 
 def test_the_worst_figure_is_the_one_that_other_seeds_explain_least(sensitivity):
@@ -115,7 +118,7 @@ def test_the_worst_figure_is_the_one_that_other_seeds_explain_least(sensitivity)
 def test_a_constant_matters_only_beside_other_seeds(sensitivity):
     usual = {"short": 1.0, "long": 10.0}
     seeds = {"short": 1.2, "long": 1.01}
-    constant = sensitivity.Constant("src/control/pull.cc", "kAlike", "0.7")
+    constant = sensitivity.Constant("src/rails/pull.cc", "kAlike", "0.7")
     little = sensitivity.compare(constant, usual, seeds, [{"short": 1.1, "long": 10.0}, usual])
     assert little.beside <= 1 and little.largest == pytest.approx(1.1)
     much = sensitivity.compare(constant, usual, seeds, [usual, {"short": 1.0, "long": 5.0}])

@@ -196,7 +196,7 @@ uint32_t PolicyGate::reserve(WorkRequest& first, const Rails& rails, Nanoseconds
   const uint32_t won = reservations_.won(first.peer);
   for (uint32_t rail = 0; rail < rails_; ++rail) {
     if ((won >> rail & 1) == 0 || !rails[rail].up || rails[rail].sending) continue;
-    reservations_.take(rail);
+    reservations_.use(rail);
     return 1u << rail;
   }
   if (reservations_.has_asked(turn.ticket)) return 0;
@@ -208,7 +208,7 @@ uint32_t PolicyGate::reserve(WorkRequest& first, const Rails& rails, Nanoseconds
         reservations_.is_preceded(rail, turn.ticket)) {
       continue;
     }
-    tell(reservations_.ask(rail, first.peer, turn.ticket, now));
+    send_reserve(reservations_.ask(rail, first.peer, turn.ticket, now));
     return 0;
   }
   return 0;
@@ -222,7 +222,7 @@ Link* PolicyGate::usable_link(int peer, uint32_t rail) const {
 }
 
 // Without a connection the promise expires.
-void PolicyGate::tell(const ReserveFrame& frame) {
+void PolicyGate::send_reserve(const ReserveFrame& frame) {
   Link* const link = usable_link(frame.peer, frame.rail);
   if (link == nullptr) return;
   const wire::ReserveHeader header{frame.kind, frame.number, frame.ticket};
@@ -238,13 +238,13 @@ void PolicyGate::on_reserve(const transport::Connection& from, const wire::Reser
   if (!decides()) {
     const bool is_request = frame.kind == Reserve::request;
     frame.kind = Reserve::grant;
-    if (is_request) tell(frame);
+    if (is_request) send_reserve(frame);
     return;
   }
   const Port& port = ports_[frame.rail];
   const bool is_busy = is_sending(port, now) || is_receiving(port, now);
   if (frame.kind == Reserve::nack) refused(frame, now);
-  if (const auto answer = reservations_.received(frame, is_busy, now)) tell(*answer);
+  if (const auto answer = reservations_.received(frame, is_busy, now)) send_reserve(*answer);
   changed_ = true;
 }
 
@@ -276,9 +276,9 @@ void PolicyGate::forget_stale(Nanoseconds now) {
 
 void PolicyGate::give_ports_back(Nanoseconds now) {
   for (uint32_t rail = 0; rail < rails_; ++rail) {
-    if (const auto unused = reservations_.give_back(rail)) tell(*unused);
+    if (const auto unused = reservations_.give_back(rail)) send_reserve(*unused);
     if (is_sending(ports_[rail], now) || is_receiving(ports_[rail], now)) continue;
-    if (const auto grant = reservations_.grant_refused(rail, now)) tell(*grant);
+    if (const auto grant = reservations_.grant_refused(rail, now)) send_reserve(*grant);
   }
 }
 
@@ -296,7 +296,7 @@ void PolicyGate::withdraw(const transport::WorkOwner& owner, WorkQueue& unsent) 
   extract([&](const WorkRequest& request) { return request.owner == &owner; }, unsent);
 }
 
-void PolicyGate::take(int peer, WorkQueue& pending) {
+void PolicyGate::take_pending(int peer, WorkQueue& pending) {
   reservations_.forget(peer);
   extract([&](const WorkRequest& request) { return request.peer == peer; }, pending);
 }

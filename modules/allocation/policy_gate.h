@@ -56,7 +56,7 @@ class PolicyGate final : public MessageGate {
                   Nanoseconds now) override;
   void rails_changed() override { changed_ = true; }
   void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent) override;
-  void take(int peer, transport::WorkQueue& pending) override;
+  void take_pending(int peer, transport::WorkQueue& pending) override;
 
  private:
   static constexpr Nanoseconds kLook = 10 * kMillisecond;
@@ -87,7 +87,7 @@ class PolicyGate final : public MessageGate {
   // was asked if a port here is idle.
   uint32_t reserve(transport::WorkRequest& first, const Rails& rails, Nanoseconds now);
   bool may_ask(const transport::RailTurn& turn, int peer, uint32_t idle, Nanoseconds now) const;
-  void tell(const rails::ReserveFrame& frame);
+  void send_reserve(const rails::ReserveFrame& frame);
   void forget_stale(Nanoseconds now);
   void give_ports_back(Nanoseconds now);
   void refused(const rails::ReserveFrame& nack, Nanoseconds now);

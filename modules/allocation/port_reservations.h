@@ -61,7 +61,7 @@ class PortReservations {
   // The ports (bit set) that may now send to that rank.
   uint32_t won(int peer) const;
   // A message takes such a port.
-  void take(uint32_t rail) { ports_[rail].won = {}; }
+  void use(uint32_t rail) { ports_[rail].won = {}; }
   // Nobody takes it: the frame that gives it back. Empty when it was not won.
   std::optional<ReserveFrame> give_back(uint32_t rail);
   // The port is idle: the grant for who was refused before.

@@ -15,7 +15,7 @@ void DrainClock::began(uint32_t number, uint64_t bytes, Nanoseconds now) {
   begun_bytes_ += bytes;
 }
 
-void DrainClock::heard(Nanoseconds peer_sent_at, Nanoseconds peer_least, Nanoseconds now) {
+void DrainClock::on_preamble(Nanoseconds peer_sent_at, Nanoseconds peer_least, Nanoseconds now) {
   const Nanoseconds took = now - peer_sent_at;
   const Nanoseconds drift = (now - heard_at_) / (kSecond / kDriftPerSecond);
   back_ = has_heard_ ? std::min(took, back_ + drift) : took;

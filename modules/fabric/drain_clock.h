@@ -34,7 +34,7 @@ class DrainClock {
   void began(uint32_t number, uint64_t bytes, Nanoseconds now);
   // A message came. `peer_sent_at`: when it left, by the peer's clock; `peer_least`: the peer's
   // `least()`.
-  void heard(Nanoseconds peer_sent_at, Nanoseconds peer_least, Nanoseconds now);
+  void on_preamble(Nanoseconds peer_sent_at, Nanoseconds peer_least, Nanoseconds now);
   // All frames before `count` have landed, the last of them at `peer_at` by the peer's clock.
   void landed(uint32_t count, Nanoseconds peer_at, Nanoseconds now);
   // No frame waits to be granted or to land any more.

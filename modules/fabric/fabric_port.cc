@@ -83,12 +83,12 @@ Status FabricPort::open(size_t completions) {
     return failed("its address", reason);
   }
   name_.assign(name.data(), std::min(length, name.size()));
-  note(name_);
+  note_address(name_);
   return Status::ok();
 }
 
 // Providers that stand on sockets say nothing of them.
-void FabricPort::note(std::string_view name) {
+void FabricPort::note_address(std::string_view name) {
   const uint32_t format = rail_.info().addr_format;
   if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6) note_fabric_address(name);
 }
@@ -137,7 +137,7 @@ Result<fi_addr_t> FabricPort::insert(std::string_view peer) {
   const int inserted = fi_av_insert(addresses_, padded.data(), 1, &address, 0, nullptr);
   if (inserted == 1 && address != FI_ADDR_NOTAVAIL) {
     peers_.push_back({address, std::string(peer)});
-    note(peer);
+    note_address(peer);
     return address;
   }
   return error(Code::peer_lost, "rail %s does not take a peer's address: %s", rail_.name().c_str(),

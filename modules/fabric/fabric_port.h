@@ -84,7 +84,7 @@ class FabricPort {
   Status open(size_t completions);
   int open_queue(size_t completions, fi_wait_obj wait);
   int open_waiting_queue(size_t completions);
-  void note(std::string_view name);
+  void note_address(std::string_view name);
   void hang_up();
 
   const std::unique_ptr<FabricRail> own_;  // null unless the rail isolates its ports

@@ -163,9 +163,9 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   bool poll() override;
   Sleep may_sleep() override;
   Nanoseconds gathers() override;
-  void on_ready(uint32_t) override { take(); }
+  void on_ready(uint32_t) override { take_completions(); }
   // Takes completions and continues what they made possible; true when there were any.
-  bool take();
+  bool take_completions();
   bool reap();
   void enter(Queue next) {
     NEZHA_CHECK(kQueues.allow(queue_, next));

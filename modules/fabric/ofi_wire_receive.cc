@@ -27,13 +27,14 @@ Status OfiWire::post_receive(size_t index) {
 
 bool OfiWire::poll() {
   const bool may_hold = queue_ == Queue::unknown || queue_ == Queue::emptied;
-  if (!is_fenced() && (may_hold || stalled_ || !unposted_.empty() || !port_->tells())) return take();
+  const bool may_take = may_hold || stalled_ || !unposted_.empty() || !port_->tells();
+  if (!is_fenced() && may_take) return take_completions();
   if (!is_fenced()) watch_writes();
   if (events_->has_output()) events_->on_ready();
   return false;
 }
 
-bool OfiWire::take() {
+bool OfiWire::take_completions() {
   if (is_fenced()) return false;
   enter(Queue::unknown);
   const bool any = reap();
@@ -200,7 +201,7 @@ bool OfiWire::take_preamble(const OfiPreamble& preamble) {
   credit(preamble.credits);
   longs_credited_ = preamble.longs;
   delivered_ = preamble.landed;
-  drain_.heard(preamble.sent_at, preamble.least, active_at_);
+  drain_.on_preamble(preamble.sent_at, preamble.least, active_at_);
   drain_.landed(delivered_, preamble.sent_at - preamble.landed_before_us * kMicrosecond, active_at_);
   if (delivered_ == begun_) drain_.rests();
   free_landed();

@@ -55,7 +55,7 @@ void PortTest::say_name(Bytes& out) {
 
 size_t PortTest::wanted() const { return peer_name_.empty() ? kPortNameBytes : 0; }
 
-void PortTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
+void PortTest::on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
   PortName message;
   if (!decode(bytes, &message)) {
     failure_ = "the peer does not say which port its rail has";
@@ -92,7 +92,7 @@ bool PortTest::is_polled() const {
   return peer_ != FI_ADDR_UNSPEC && port_ != nullptr && (!over_ || send_due_ || is_sending_);
 }
 
-bool PortTest::note(ssize_t answer, bool* due) {
+bool PortTest::is_posted(ssize_t answer, bool* due) {
   *due = answer == -FI_EAGAIN;
   if (answer != 0 && !*due) failure_ = port_->rail().library().explain(answer);
   return answer == 0;
@@ -102,14 +102,14 @@ bool PortTest::note(ssize_t answer, bool* due) {
 bool PortTest::post(Nanoseconds now) {
   bool any = false;
   if (receive_due_) {
-    any |= note(port_->receive(buffers_.data(), kMessageBytes, region_, receive_), &receive_due_);
+    any |= is_posted(port_->receive(buffers_.data(), kMessageBytes, region_, receive_), &receive_due_);
   }
   if (!failure_.empty() || !send_due_ || is_sending_) return any;
   std::byte* const message = buffers_.data() + kMessageBytes;
   wire::store_le(message, tokens_.out);
   wire::store_le(message + 8, static_cast<uint64_t>(heard_));
   sent_at_ = now;
-  is_sending_ = note(port_->send(peer_, message, kMessageBytes, region_, send_), &send_due_);
+  is_sending_ = is_posted(port_->send(peer_, message, kMessageBytes, region_, send_), &send_due_);
   return any || is_sending_;
 }
 

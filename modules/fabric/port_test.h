@@ -26,7 +26,7 @@ class PortTest final : public RailTest {
 
   void begin(Nanoseconds now, Bytes& out) override;
   size_t wanted() const override;
-  void take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
+  void on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
   bool is_polled() const override;
   bool poll(Nanoseconds now) override;
   const char* late() const override;
@@ -49,7 +49,7 @@ class PortTest final : public RailTest {
   bool post(Nanoseconds now);
   void on_message(size_t bytes, Nanoseconds now);
   // False, and the test has failed, unless the answer is 0 or "again".
-  bool note(ssize_t answer, bool* due);
+  bool is_posted(ssize_t answer, bool* due);
 
   // Before the port goes nothing of the buffers may.
   std::array<std::byte, 2 * kMessageBytes> buffers_{};  // received, sent

@@ -44,14 +44,14 @@ class Words {
   // The next word; empty in front of a sign.
   std::string_view word() {
     const auto end = std::find_if_not(rest_.begin(), rest_.end(), is_word);
-    return take(static_cast<size_t>(end - rest_.begin()));
+    return consume(static_cast<size_t>(end - rest_.begin()));
   }
 
   bool accept(std::string_view token) {
     const bool is_there = rest_.starts_with(token) &&
                           !(is_word(token.back()) && token.size() < rest_.size() &&
                             is_word(rest_[token.size()]));
-    if (is_there) take(token.size());
+    if (is_there) consume(token.size());
     return is_there;
   }
 
@@ -84,7 +84,7 @@ class Words {
   }
 
  private:
-  std::string_view take(size_t size) {
+  std::string_view consume(size_t size) {
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
     skip();

@@ -13,7 +13,7 @@ namespace {
 // Places for secrets, in pages that hold nothing else. A page is never given back: there are few.
 class Places {
  public:
-  Secret::Bytes* take() {
+  Secret::Bytes* allocate() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) map_page();
     Secret::Bytes* const place = free_.back();
@@ -50,7 +50,7 @@ Places& places() {
 
 }  // namespace
 
-Secret::Secret() : bytes_(places().take()) {}
+Secret::Secret() : bytes_(places().allocate()) {}
 Secret::Secret(Bytes&& bytes) : Secret() {
   *bytes_ = bytes;
   wipe(bytes.data(), bytes.size());

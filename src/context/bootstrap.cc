@@ -69,12 +69,12 @@ Result<WipedText> Bootstrap::await(const std::string& key, Nanoseconds until, co
     if (record || record.status().code() != Code::timed_out || rendezvous::expired(until, clock_)) {
       return record;
     }
-    tell(what);
+    log_wait(what);
   }
 }
 
 // Logs a line now and then while this rank waits.
-void Bootstrap::tell(const std::string& what) {
+void Bootstrap::log_wait(const std::string& what) {
   const int waited = lines_.due();
   if (waited == 0) return;
   NEZHA_LOG(warn, "bootstrap", "rank %d has waited %d s at %s: %s%s", request_.rank, waited,
@@ -185,7 +185,7 @@ Result<WipedText> Bootstrap::await_world() {
         rendezvous::expired(request_.deadline, clock_)) {
       return world;
     }
-    tell("rank 0 has not opened the job");
+    log_wait("rank 0 has not opened the job");
   }
 }
 

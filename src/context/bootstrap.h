@@ -114,7 +114,7 @@ class Bootstrap {
   bool opened(const std::string& key, const WipedText& bytes, WipedText* record);
   Result<WipedText> look_at(const std::string& key, Nanoseconds until);
   Result<WipedText> await(const std::string& key, Nanoseconds until, const std::string& what);
-  void tell(const std::string& what);
+  void log_wait(const std::string& what);
   Status say(const std::string& key, std::string_view words);
   std::string about_strangers() const;
   Status announce();

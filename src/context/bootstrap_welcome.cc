@@ -84,7 +84,7 @@ Result<Welcome> Bootstrap::gather() {
                    rendezvous::what_to_check(store, "each").c_str(), about_strangers().c_str())
           .with({.ranks = absent});
     }
-    tell("rank " + list(absent) + " of " + std::to_string(request_.world_size) + " did not join yet");
+    log_wait("rank " + list(absent) + " of " + std::to_string(request_.world_size) + " did not join yet");
   }
   NEZHA_RETURN_IF_ERROR(say(nonce_ + "/go", std::to_string(sequence_)));
   remove_welcome();
@@ -200,7 +200,7 @@ Result<Welcome> Bootstrap::await_welcome() {
                                         : "; rank 0's welcome there is of a run without this process",
                    world.empty() ? "" : ("; perhaps " + check_world(world).message()).c_str());
     }
-    tell("it has joined, and not all others have; rank 0 knows which");
+    log_wait("it has joined, and not all others have; rank 0 knows which");
     if (request_.store_outlives_job) NEZHA_RETURN_IF_ERROR(check_company(&world));
     // This is an earlier run's welcome: wait until rank 0 of this run replaces it.
     const timespec pause{0, 20'000'000};

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Communicator>> Communicator::world(std::shared_ptr<Contex
   std::unique_ptr<Communicator> world(new Communicator(std::move(context)));
   {
     Loop::Lock lock(world->context_->loop());
-    NEZHA_RETURN_IF_ERROR(world->take(*group));
+    NEZHA_RETURN_IF_ERROR(world->adopt(*group));
   }
   world->load_table_file();
   if (world->aggregation_ != nullptr) world->aggregation_->settle();
@@ -79,7 +79,7 @@ void Communicator::leave() {
 }
 
 // With members.
-Status Communicator::take(engine::Group& group) {
+Status Communicator::adopt(engine::Group& group) {
   group_ = &group;
   rank_ = group.rank;
   world_size_ = group.world_size();
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Communicator>> Communicator::adopt(engine::GroupRequest r
   Loop::Lock lock(context_->loop());
   auto group = context_->groups().create_group(std::move(request));
   if (!group) return group.status();
-  if ((*group)->world_size() > 0) NEZHA_RETURN_IF_ERROR(part->take(**group));
+  if ((*group)->world_size() > 0) NEZHA_RETURN_IF_ERROR(part->adopt(**group));
   part->group_ = *group;
   return part;
 }
@@ -173,7 +173,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(double timeout_s) {
   wait_or_abort(call.work);
   if (!call.work.status()) return call.work.status();
   Loop::Lock lock(loop);
-  NEZHA_RETURN_IF_ERROR(survivors->take(*call.group));
+  NEZHA_RETURN_IF_ERROR(survivors->adopt(*call.group));
   return survivors;
 }
 
@@ -213,7 +213,7 @@ Result<std::unique_ptr<Communicator>> Communicator::split(int color, int key) {
   }
   Loop::Lock lock(context_->loop());
   context_->groups().set_members(*part->group_, std::move(members));
-  NEZHA_RETURN_IF_ERROR(part->take(*part->group_));
+  NEZHA_RETURN_IF_ERROR(part->adopt(*part->group_));
   return part;
 }
 

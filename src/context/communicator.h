@@ -128,7 +128,7 @@ class Communicator {
 
   // Made without a group, so that it takes no memory to give a group that exists to its owner.
   explicit Communicator(std::shared_ptr<Context> context) : context_(std::move(context)) {}
-  Status take(engine::Group& group) NEZHA_REQUIRES_LOCK;
+  Status adopt(engine::Group& group) NEZHA_REQUIRES_LOCK;
   Status reduce_scatter_blocks(const char* call, const void* in, void* out, uint64_t total,
                                const uint64_t* counts, Dtype dtype, ReduceOp op,
                                const CallOptions& options, engine::Work* work) NEZHA_EXCLUDES_LOCK;
@@ -151,7 +151,7 @@ class Communicator {
   Status submit(const engine::MessageRequest& request, engine::Work& work) NEZHA_REQUIRES_LOCK;
   Algorithm choose(const engine::OpRequest& request, Algorithm asked) const;
   template <class Done>
-  void stay(progress::Loop::Lock& lock, Done done, bool blocks, const CallOptions& options)
+  void drive_at_once(progress::Loop::Lock& lock, Done done, bool blocks, const CallOptions& options)
       NEZHA_REQUIRES_LOCK;
   template <class Done>
   bool wait_for(Done done, Nanoseconds deadline) NEZHA_EXCLUDES_LOCK;

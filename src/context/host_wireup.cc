@@ -151,7 +151,7 @@ class HostWireup {
   bool receive(Descriptor socket, std::vector<Descriptor>& sockets) {
     Note note;
     Descriptor bell;
-    if (!transport::take(socket, note.bytes, &bell) || !memory::is_bell(bell)) return false;
+    if (!transport::receive_memory(socket, note.bytes, &bell) || !memory::is_bell(bell)) return false;
     const size_t index = index_in(note, "bell");
     if (index == 0 || index == size() || sockets[index]) return false;
     host_.bells[index] = std::move(bell);
@@ -206,7 +206,7 @@ class HostWireup {
   }
   bool takes(const Descriptor& socket, const char* what, size_t index, Descriptor* passed) const {
     Note note;
-    return await(socket, deadline_) && transport::take(socket, note.bytes, passed) &&
+    return await(socket, deadline_) && transport::receive_memory(socket, note.bytes, passed) &&
            index_in(note, what) == index;
   }
   Status refused() const {

@@ -68,7 +68,7 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
   {
     Loop::Lock lock(loop);
     NEZHA_RETURN_IF_ERROR(submit(request, started));
-    stay(lock, [&] { return started.is_done(); }, work == nullptr, options);
+    drive_at_once(lock, [&] { return started.is_done(); }, work == nullptr, options);
     if (started.is_done()) lock.drive_if_due();
     work_left = context_->has_work();
   }
@@ -84,7 +84,7 @@ Status Communicator::carry_out(Request& request, const CallOptions& options, eng
 // A caller that waits for the operation that it has just started drives at once, without giving the
 // progress lock back in between.
 template <class Done>
-void Communicator::stay(Loop::Lock& lock, Done done, bool blocks, const CallOptions& options) {
+void Communicator::drive_at_once(Loop::Lock& lock, Done done, bool blocks, const CallOptions& options) {
   if (!blocks && !options.will_wait) return;
   const Clock& clock = context_->loop().clock();
   lock.drive_until(done, blocks ? end_of_piece(clock, kNever) : clock.now() + kWaitAtOnce);
@@ -192,7 +192,7 @@ Status Communicator::group_end(const CallOptions& options, std::unique_ptr<Batch
       return submit(request, work);
     };
     started.start(begin, loop.clock(), timeout_s);
-    stay(lock, [&] { return started.is_done(); }, batch == nullptr, options);
+    drive_at_once(lock, [&] { return started.is_done(); }, batch == nullptr, options);
     work_left = context_->has_work();
   }
   if (batch == nullptr && !started.is_done()) {

@@ -68,7 +68,7 @@ void Arrivals::on_failure(Connection& connection, const wire::FrameHeader& heade
                           const std::string& text) {
   bool refused = false;
   if (Group* const group = parts_.keeper.find_or_park(header.comm, connection.peer, &refused)) {
-    return parts_.failures.heard(*group, connection.peer, wire::FailureHeader::from(header), text);
+    return parts_.failures.on_failure(*group, connection.peer, wire::FailureHeader::from(header), text);
   }
   // A node that does not know the communicator yet must not create it any more.
   const bool new_here = header.comm >= CommNumber::kFirstParked && !parts_.groups.is_retired(header.comm);

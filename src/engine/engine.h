@@ -98,7 +98,7 @@ class Engine : public GroupCalls, public progress::LoopClient {
     return Collectives::of(group).active.size();
   }
   // Tells all members of a group that failed again that it did.
-  void tell_failure(const Group& group) NEZHA_REQUIRES_LOCK { parts_.failures.tell(group); }
+  void tell_failure(const Group& group) NEZHA_REQUIRES_LOCK { parts_.failures.tell_members(group); }
   // Nothing connects this rank with the peer any more.
   void lose(int peer, const Status& why) NEZHA_REQUIRES_LOCK { parts_.losses.lost(peer, why, false); }
   // The bytes that peers may make it hold.

@@ -12,7 +12,7 @@ std::optional<size_t> AreaTable::area_of(uint64_t key, const Ready& ready, const
     std::atomic<uint64_t>& place = table_->groups[(key + step) % kGroups];
     uint64_t found = place.load(std::memory_order_acquire);
     if (found == 0) {
-      if (!has_tried) taken = take(ready);
+      if (!has_tried) taken = claim(ready);
       has_tried = true;
       const uint64_t own = name | taken.value_or(kNone);
       if (place.compare_exchange_strong(found, own, std::memory_order_acq_rel)) return taken;
@@ -26,7 +26,7 @@ std::optional<size_t> AreaTable::area_of(uint64_t key, const Ready& ready, const
   return std::nullopt;
 }
 
-std::optional<size_t> AreaTable::take(const Ready& ready) {
+std::optional<size_t> AreaTable::claim(const Ready& ready) {
   for (size_t area = 0; area < kAreas; ++area) {
     auto& at = table_->areas[area];
     uint64_t taken = 0;

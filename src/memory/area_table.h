@@ -53,7 +53,7 @@ class AreaTable {
   };
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-  std::optional<size_t> take(const Ready& ready);
+  std::optional<size_t> claim(const Ready& ready);
 
   Table* const table_;
 };

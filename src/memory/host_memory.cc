@@ -112,7 +112,7 @@ Traffic HostMemory::traffic() const {
   return all;
 }
 
-void HostMemory::hush() {
+void HostMemory::empty_bell() {
   std::byte ring{};
   for (int i = 0; i < kRingsPerTurn && recv(bell(), &ring, sizeof(ring), MSG_DONTWAIT) >= 0; ++i) {
   }

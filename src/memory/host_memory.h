@@ -62,7 +62,7 @@ class HostMemory {
   void leave(const Area& area);
 
   int bell() const { return host_.bells[static_cast<size_t>(host_.index)].get(); }
-  void hush();
+  void empty_bell();
   // Says in every area that this rank is awake.
   void wake() {
     for (const auto& place : places_) place->area.wake();

@@ -29,7 +29,7 @@ bool Operation::advance() {
   while (any && !is_over() && disagrees() < 0) {
     any = put();
     any |= pieces_.folds() && fold();
-    any |= take() || end();
+    any |= take_next() || end();
     moved |= any;
   }
   return moved;
@@ -59,7 +59,7 @@ bool Operation::fold() {
   return true;
 }
 
-bool Operation::take() {
+bool Operation::take_next() {
   if (taken_ == (pieces_.folds() ? folded_ : posted_)) return false;
   const uint64_t next = base_ + taken_ + 1;
   const bool ready = members_.all(to_take_, [&](int member) {

@@ -45,7 +45,7 @@ class Operation {
   using Watch = Members::Watch;
   bool put();
   bool fold();
-  bool take();
+  bool take_next();
   bool end();
   // Bits of the members for which the operation waited at the last look.
   uint64_t waited_for() const;

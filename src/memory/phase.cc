@@ -36,7 +36,7 @@ bool Phase::advance(uint32_t ready) {
   bool any = true;
   while (any && is_current() && disagrees() < 0) {
     any = put(ready);
-    any |= take() || end();
+    any |= take_next() || end();
     moved |= any;
   }
   return moved;
@@ -55,7 +55,7 @@ bool Phase::put(uint32_t ready) {
   return true;
 }
 
-bool Phase::take() {
+bool Phase::take_next() {
   if (taken_ == posted_) return false;
   const bool collects_own = kind_ == PhaseKind::collect && to_take_.own_runs_end > 0;
   if (collects_own && !runs_->has_room()) return false;

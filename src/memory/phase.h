@@ -89,7 +89,7 @@ class Phase {
 
   bool is_current() const { return !is_over() && area_->phases_over == base_; }
   bool put(uint32_t ready);
-  bool take();
+  bool take_next();
   bool end();
   bool waits_for(int member) const;
   uint64_t waited_for() const { return room_.waited_for() | posts_.waited_for() | takers_.waited_for(); }

@@ -41,7 +41,7 @@ LinkHealth::Change LinkHealth::judge(Nanoseconds now, Nanoseconds heard, Nanosec
   return changed(was_suspect, now);
 }
 
-LinkHealth::Change LinkHealth::told(bool unheard, Nanoseconds now) {
+LinkHealth::Change LinkHealth::on_report(bool unheard, Nanoseconds now) {
   const bool was_suspect = is_suspect();
   unheard_ = unheard;
   return changed(was_suspect, now);

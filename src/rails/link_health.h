@@ -37,7 +37,7 @@ class LinkHealth {
   // not. `died` is said once.
   Change judge(Nanoseconds now, Nanoseconds heard, Nanoseconds freshest, Nanoseconds expected_since);
   // A heartbeat on this connection, or a message about it, says whether the peer hears us on it.
-  Change told(bool unheard, Nanoseconds now);
+  Change on_report(bool unheard, Nanoseconds now);
   // A new connection has replaced this one: only the patience is kept.
   void renew();
 

@@ -46,7 +46,7 @@ void StoreTable::handle(ClientId client, Request request, std::vector<Answer>& a
 
 Code StoreTable::put(const std::string& key, WipedText value, std::vector<Answer>& answers) {
   const size_t charge = key.size() + value.size() + kEntryBytes;
-  if (!budget_.take(charge)) return Code::exhausted;
+  if (!budget_.charge(charge)) return Code::exhausted;
   auto blob = std::make_shared<const Blob>(std::move(value), charge, budget_);
   values_.insert_or_assign(key, blob);
   const auto waiters = waiters_.find(key);

@@ -119,7 +119,7 @@ RequestReader::Outcome RequestReader::feed_head() {
 
 RequestReader::Outcome RequestReader::feed_body(std::string_view bytes) {
   arrived_ += bytes.size();
-  if (!dropping_ && !budget_.take(bytes.size())) {
+  if (!dropping_ && !budget_.charge(bytes.size())) {
     // Read on to the request's end, so that it can be answered, but keep nothing of it.
     dropping_ = true;
     budget_.give_back(held_);
@@ -133,7 +133,7 @@ RequestReader::Outcome RequestReader::feed_body(std::string_view bytes) {
   return arrived_ < body_bytes_ ? Outcome::more : Outcome::request;
 }
 
-Request RequestReader::take() {
+Request RequestReader::take_request() {
   Request request;
   request.operation = operation_;
   request.too_much = dropping_;

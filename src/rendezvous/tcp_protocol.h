@@ -67,7 +67,7 @@ struct MemoryBudget {
   size_t limit = 0;
   size_t used = 0;
 
-  bool take(size_t bytes) {
+  bool charge(size_t bytes) {
     if (bytes > limit - used) return false;
     used += bytes;
     return true;
@@ -95,7 +95,7 @@ class RequestReader {
   // After Outcome::proof: its kProofBytes. Whoever reads on believes it.
   std::string_view proof() const { return {fixed_.data(), kProofBytes}; }
   // After Outcome::request.
-  Request take();
+  Request take_request();
 
   bool greeted() const { return stage_ != Stage::magic; }
 

@@ -309,7 +309,7 @@ class EpollServer final : public TcpServer {
   void answer(ClientId id, Client& client) {
     std::vector<Answer> answers;
     client.stage = Client::Stage::waiting;
-    Request request = client.reader.take();
+    Request request = client.reader.take_request();
     if (!request.too_much && !request.key.starts_with(prefix_)) {
       answers.push_back({id, Code::mismatch, nullptr});
     } else {

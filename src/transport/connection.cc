@@ -203,7 +203,7 @@ void Connection::disown(const WorkOwner& owner, WorkQueue& unsent) {
   for (WorkRequest* request = in_flight_.front(); request != nullptr; request = request->next) {
     if (request->owner == &owner) {
       request->owner = nullptr, request->data = nullptr;
-      note(wire_->detach(number));
+      stop_if_failed(wire_->detach(number));
     }
     ++number;
   }
@@ -212,7 +212,7 @@ void Connection::disown(const WorkOwner& owner, WorkQueue& unsent) {
 void Connection::recall(WorkQueue& unacknowledged) {
   uint32_t number = first_unacknowledged();
   while (!in_flight_.empty()) {
-    note(wire_->detach(number++));
+    stop_if_failed(wire_->detach(number++));
     unacknowledged.push_back(*in_flight_.pop_front());
     ++recalled_;
   }

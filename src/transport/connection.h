@@ -236,7 +236,7 @@ class Connection final : private WireEvents {
   void on_control_arrived();
   void break_protocol(const char* what);
   // Keeps the reason why the wire had to stop, if it had to: `flush` then ends the connection.
-  void note(Status stopped) {
+  void stop_if_failed(Status stopped) {
     if (!is_usable() || stopped.is_ok()) return;
     stopped_ = std::move(stopped);
     events_.on_output(*this);

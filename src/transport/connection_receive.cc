@@ -110,7 +110,7 @@ void Connection::abandon_landing(int index) {
   Incoming& arrival = incoming(static_cast<uint32_t>(index));
   arrival.landing.owner = nullptr;
   arrival.landing.early = nullptr;
-  if (!arrival.complete && arrival.destination != nullptr) note(wire_->abandon(arrival));
+  if (!arrival.complete && arrival.destination != nullptr) stop_if_failed(wire_->abandon(arrival));
   arrival.landing.destination = arrival.destination = nullptr;
 }
 

@@ -29,7 +29,7 @@ size_t pieces_of(const WorkRequest& frame, iovec* pieces) {
                    frame.trailer_bytes.data(), frame.has_trailer ? wire::kTrailerBytes : 0, 0, pieces);
 }
 
-Status StreamWire::note(const WorkRequest& frame, size_t sent) {
+Status StreamWire::on_sent(const WorkRequest& frame, size_t sent) {
   const bool is_data = frame.header.type == wire::FrameType::data;
   const uint32_t number = is_data ? data_frames_++ : 0;
   held_bytes_ = frame_bytes(frame) - sent;

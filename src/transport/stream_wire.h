@@ -32,7 +32,7 @@ class StreamWire : public Wire {
 
   // The stream has taken the first `sent` bytes of the next frame. Fails, and nothing is kept, where
   // there is no memory for a copy: the connection must end.
-  Status note(const WorkRequest& frame, size_t sent);
+  Status on_sent(const WorkRequest& frame, size_t sent);
   // Describes the kept frame's last held_bytes_ in up to three pieces; returns how many.
   size_t rest(iovec* pieces) const;
 

@@ -31,7 +31,7 @@ class Passed final : public RailTest {
  public:
   void begin(Nanoseconds, Bytes&) override { over_ = true; }
   size_t wanted() const override { return 0; }
-  void take(std::span<const std::byte>, Nanoseconds, Bytes&) override {}
+  void on_bytes(std::span<const std::byte>, Nanoseconds, Bytes&) override {}
   const char* late() const override { return "late"; }
 };
 
@@ -55,7 +55,7 @@ class ShmAgreement : public ::testing::Test {
   void tell(ShmTest& test, Bytes& from, Bytes& answers) {
     const Bytes said = std::exchange(from, {});
     EXPECT_EQ(test.wanted(), said.size());
-    test.take(said, 0, answers);
+    test.on_bytes(said, 0, answers);
   }
   void offer() { tell(*dialer_, to_dialer_, to_acceptor_); }
   void answer() { tell(*acceptor_, to_acceptor_, to_dialer_); }

@@ -102,7 +102,7 @@ TEST(RequestReader, ValueBeyondTheBudgetIsDroppedAndAnswered) {
       outcome = reader.feed(std::string(std::min<size_t>(reader.wanted(), 30), 'x'));
     }
     ASSERT_EQ(outcome, RequestReader::Outcome::request);
-    EXPECT_EQ(reader.take().too_much, size == 200);
+    EXPECT_EQ(reader.take_request().too_much, size == 200);
     EXPECT_EQ(budget.used, 0u);
   }
 }

@@ -79,7 +79,7 @@ class Server {
     // A connection that asks while its get waits is one that the server would not be reading.
     if (waiting_[connection]) table_->forget(connection);
     const size_t before = answers_.size();
-    table_->handle(connection, readers_[connection]->take(), answers_);
+    table_->handle(connection, readers_[connection]->take_request(), answers_);
     waiting_[connection] = true;
     for (size_t i = before; i < answers_.size(); ++i) {
       NEZHA_CHECK(answers_[i].client < kConnections && waiting_[answers_[i].client]);

@@ -365,7 +365,7 @@ BUGS: List[Bug] = [
         "a member chooses how much a node holds"),
     Bug("budget_not_charged", BUDGET, "bytes > max_ - used", "false",
         "a job takes all of a node's memory"),
-    Bug("node_not_charged", BUDGET, "above_ == nullptr || above_->take(bytes)", "true",
+    Bug("node_not_charged", BUDGET, "above_ == nullptr || above_->charge(bytes)", "true",
         "jobs take more together than their node may have"),
     Bug("token_not_checked", OFI_MESSAGE, "load_le<uint64_t>(message.data()) != token", "false",
         "whoever finds a rail's port is believed"),

@@ -119,11 +119,11 @@ class Trust {
   std::string budgets() {
     aggregation::Budget node(1000);
     aggregation::Budget one(800, &node), other(800, &node);
-    if (!one.take(700)) return "what a job may have is refused";
-    if (one.take(101)) return "a job has more than it may";
-    if (other.take(301)) return "jobs have more than their node";
+    if (!one.charge(700)) return "what a job may have is refused";
+    if (one.charge(101)) return "a job has more than it may";
+    if (other.charge(301)) return "jobs have more than their node";
     one.give(700);
-    if (!other.take(800)) return "what a job gave back is gone";
+    if (!other.charge(800)) return "what a job gave back is gone";
     return "";
   }
 

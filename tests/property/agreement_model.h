@@ -130,7 +130,7 @@ class Model {
     queue.erase(queue.begin() + static_cast<std::ptrdiff_t>(action.index));
     Node& self = node(action.at);
     if (!message.aborts) {
-      EXPECT_TRUE(self.agreement.heard(message.said, action.other));
+      EXPECT_TRUE(self.agreement.on_statement(message.said, action.other));
     } else if (self.agreement.heard_abort(message.said, action.other)) {
       ++self.calls;
     }

@@ -126,7 +126,7 @@ void say_all(const std::vector<Agreement*>& members) {
       one->update();
       for (Agreement* to : members) {
         if (to != one) {
-          EXPECT_TRUE(to->heard(one->own(), one->self()));
+          EXPECT_TRUE(to->on_statement(one->own(), one->self()));
         }
       }
     }
@@ -141,7 +141,7 @@ TEST(Shrink, OneThatSaysALateGenerationHoldsNobodyUp) {
   Statement late(3);
   late.ballot.generation = uint64_t{1} << 40;
   late.stage = Stage::vote;
-  ASSERT_TRUE(honest.heard(late, 1));
+  ASSERT_TRUE(honest.on_statement(late, 1));
   int aborted = 0;
   while (aborted < 100 && !honest.begin(1)) ++aborted;
   EXPECT_GT(aborted, 0);
@@ -334,13 +334,15 @@ TEST(Shrink, WhoVotedHearsWhetherTheGroupWasMade) {
       std::vector<Statement> said;
       for (const Agreement* each : three) said.push_back(each->own());
       for (Agreement* to : three) {
-        for (size_t from = 0; from < 3; ++from) to->heard(said[from], three[from]->self());
+        for (size_t from = 0; from < 3; ++from) to->on_statement(said[from], three[from]->self());
       }
     }
     update_all();
     for (const Agreement* each : three) ASSERT_EQ(each->own().stage, Stage::vote);
     if (decides) {
-      for (const int from : {1, 3}) members[2].heard(members[static_cast<size_t>(from)].own(), from);
+      for (const int from : {1, 3}) {
+        members[2].on_statement(members[static_cast<size_t>(from)].own(), from);
+      }
       members[2].update();
       ASSERT_TRUE(members[2].is_decided());
       members[2].close();

@@ -13,12 +13,12 @@ namespace {
 
 TEST(BufferPool, HandsOutAgainWhatCameBack) {
   BufferPool pool;
-  const Buffer first = pool.take(1000);
+  const Buffer first = pool.allocate(1000);
   pool.give(first);
-  const Buffer second = pool.take(513);  // the same class: 513 to 1024 bytes
+  const Buffer second = pool.allocate(513);  // the same class: 513 to 1024 bytes
   EXPECT_EQ(second.data, first.data);
   EXPECT_EQ(pool.allocations(), 1U);
-  const Buffer third = pool.take(1000);  // the first is in use again
+  const Buffer third = pool.allocate(1000);  // the first is in use again
   EXPECT_NE(third.data, first.data);
   EXPECT_EQ(pool.allocations(), 2U);
   pool.give(second);
@@ -29,7 +29,7 @@ TEST(BufferPool, DoesNotAllocateAfterWarmUp) {
   BufferPool pool;
   for (int round = 0; round < 10; ++round) {
     std::vector<Buffer> taken;
-    for (size_t bytes = 1; bytes <= 1 << 20; bytes *= 3) taken.push_back(pool.take(bytes));
+    for (size_t bytes = 1; bytes <= 1 << 20; bytes *= 3) taken.push_back(pool.allocate(bytes));
     const uint64_t warm = pool.allocations();
     for (const Buffer& buffer : taken) pool.give(buffer);
     EXPECT_EQ(warm, taken.size());  // in every round: nothing new after the first
@@ -41,7 +41,7 @@ TEST(BufferPool, EverySizeFitsAndIsAligned) {
   std::vector<Buffer> taken;
   std::set<std::byte*> distinct;
   for (const size_t bytes : {0, 1, 255, 256, 257, 4095, 4096, 4097, 100'000}) {
-    const Buffer buffer = pool.take(bytes);
+    const Buffer buffer = pool.allocate(bytes);
     ASSERT_NE(buffer.data, nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data) % 64, 0U);
     EXPECT_TRUE(distinct.insert(buffer.data).second);
@@ -53,9 +53,9 @@ TEST(BufferPool, EverySizeFitsAndIsAligned) {
 
 TEST(BufferPool, CountsWhatIsInUse) {
   BufferPool pool;
-  const Buffer small = pool.take(1);
+  const Buffer small = pool.allocate(1);
   EXPECT_EQ(pool.bytes_in_use(), 256U);
-  const Buffer large = pool.take(5000);
+  const Buffer large = pool.allocate(5000);
   EXPECT_EQ(pool.bytes_in_use(), 256U + 8192U);
   pool.give(small);
   EXPECT_EQ(pool.bytes_in_use(), 8192U);
@@ -65,7 +65,7 @@ TEST(BufferPool, CountsWhatIsInUse) {
 
 TEST(BufferPool, AnImpossibleSizeIsAnEmptyBuffer) {
   BufferPool pool;
-  const Buffer buffer = pool.take(size_t{1} << 60);
+  const Buffer buffer = pool.allocate(size_t{1} << 60);
   EXPECT_EQ(buffer.data, nullptr);
   EXPECT_EQ(pool.bytes_in_use(), 0U);
   EXPECT_EQ(pool.allocations(), 0U);

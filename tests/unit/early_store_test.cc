@@ -30,13 +30,13 @@ TEST_F(EarlyStoreTest, GivesBackByOperationAndChunk) {
   EarlyFrame& a = put(3, 0);
   EarlyFrame& b = put(3, 1);
   EarlyFrame& c = put(4, 0);
-  EXPECT_EQ(store_.take(3, 2), nullptr);
-  EXPECT_EQ(store_.take(5, 0), nullptr);
-  EXPECT_EQ(store_.take(4, 0), &c);
-  EXPECT_EQ(store_.take(3, 1), &b);
+  EXPECT_EQ(store_.pop(3, 2), nullptr);
+  EXPECT_EQ(store_.pop(5, 0), nullptr);
+  EXPECT_EQ(store_.pop(4, 0), &c);
+  EXPECT_EQ(store_.pop(3, 1), &b);
   EXPECT_FALSE(store_.empty());
-  EXPECT_EQ(store_.take(3, 0), &a);
-  EXPECT_EQ(store_.take(3, 0), nullptr);
+  EXPECT_EQ(store_.pop(3, 0), &a);
+  EXPECT_EQ(store_.pop(3, 0), nullptr);
   EXPECT_TRUE(store_.empty());
 }
 
@@ -44,9 +44,9 @@ TEST_F(EarlyStoreTest, KeepsTheOrderOfOneChunk) {
   EarlyFrame& first = put(1, 7);
   EarlyFrame& second = put(1, 7);
   EarlyFrame& third = put(1, 7);
-  EXPECT_EQ(store_.take(1, 7), &first);
-  EXPECT_EQ(store_.take(1, 7), &second);
-  EXPECT_EQ(store_.take(1, 7), &third);
+  EXPECT_EQ(store_.pop(1, 7), &first);
+  EXPECT_EQ(store_.pop(1, 7), &second);
+  EXPECT_EQ(store_.pop(1, 7), &third);
 }
 
 TEST_F(EarlyStoreTest, TellsApartNeighbours) {
@@ -55,11 +55,11 @@ TEST_F(EarlyStoreTest, TellsApartNeighbours) {
   }
   for (uint64_t op_seq = 40; op_seq-- > 0;) {
     for (uint32_t chunk = 0; chunk < 40; ++chunk) {
-      const EarlyFrame* frame = store_.take(op_seq, chunk);
+      const EarlyFrame* frame = store_.pop(op_seq, chunk);
       ASSERT_NE(frame, nullptr);
       EXPECT_EQ(frame->header.op_seq, op_seq);
       EXPECT_EQ(frame->header.chunk, chunk);
-      EXPECT_EQ(store_.take(op_seq, chunk), nullptr);
+      EXPECT_EQ(store_.pop(op_seq, chunk), nullptr);
     }
   }
   EXPECT_TRUE(store_.empty());
@@ -85,7 +85,7 @@ TEST_F(EarlyStoreTest, FindsWhoDescribesTheOperationOtherwise) {
   EXPECT_EQ(find_other(2, op), nullptr);
   EarlyFrame& other = put(2, 5, 11);
   EXPECT_EQ(find_other(2, op), &other);
-  EXPECT_EQ(store_.take(2, 5), &other);  // looking took nothing out
+  EXPECT_EQ(store_.pop(2, 5), &other);  // looking took nothing out
   EXPECT_EQ(find_other(2, op), nullptr);
 }
 
@@ -99,7 +99,7 @@ TEST_F(EarlyStoreTest, HoldsWhatIsTheSameInAllParts) {
   header = frame.header;
   header.slot = 1;
   EXPECT_FALSE(store_.holds(header, 0));
-  store_.take(2, 5);
+  store_.pop(2, 5);
   EXPECT_FALSE(store_.holds(frame.header, 0));
 }
 
@@ -137,7 +137,7 @@ TEST_F(EarlyStoreTest, HardlySlowsDownWithTheNumberOfFrames) {
         for (uint32_t i = 0; i < count; ++i) {
           const auto is_any = [](const EarlyFrame&) { return true; };
           EXPECT_NE(store.find(frames[i].header.op_seq, is_any), nullptr);
-          EXPECT_NE(store.take(frames[i].header.op_seq, frames[i].header.chunk), nullptr);
+          EXPECT_NE(store.pop(frames[i].header.op_seq, frames[i].header.chunk), nullptr);
         }
         best = std::min(best, (thread_ns() - began) / count);
       }

@@ -60,7 +60,7 @@ class ProgressSuite : public ::testing::Test {
   FakeWorld world_;
   // A rank hears from a peer in which operation that one is.
   void hear(int rank, int peer, const HeartbeatHeader& said) {
-    const Status differs = world_.engine(rank).diagnostics().heard(peer, said);
+    const Status differs = world_.engine(rank).diagnostics().on_heartbeat(peer, said);
     if (!differs.is_ok()) world_.engine(rank).fail(world_.group(rank), differs, true);
   }
 

@@ -38,7 +38,7 @@ struct Direction {
       const Arrival arrival = arrivals.front();
       arrivals.pop_front();
       const Nanoseconds heard_at = arrival.at + news_take;
-      clock.heard(arrival.at + skew, kWay + skew, heard_at);
+      clock.on_preamble(arrival.at + skew, kWay + skew, heard_at);
       clock.landed(arrival.count, arrival.at + skew, heard_at);
     }
     if (arrivals.empty()) clock.rests();
@@ -133,7 +133,7 @@ TEST(DrainClock, SaysHowLongThingsMayHaveBeenLanding) {
 TEST(DrainClock, FramesThatThePeerDidNotWantTakeNoTime) {
   DrainClock clock;
   clock.announced(kSecond);
-  clock.heard(kSecond, kWay, kSecond + kWay);
+  clock.on_preamble(kSecond, kWay, kSecond + kWay);
   clock.landed(1, kSecond + kWay, kSecond + kWay);
   EXPECT_EQ(clock.bytes(), 0U);
   EXPECT_EQ(clock.busy(kSecond + kWay), 0);
@@ -147,7 +147,7 @@ TEST(DrainClock, BelievesNoTimeThatRunsBackwards) {
       const Nanoseconds now = kSecond + i * kMillisecond;
       clock.began(i, kFrame, now);
       const Nanoseconds peer = i % 2 == 0 ? nonsense : now;
-      clock.heard(peer, -peer, now + kWay);
+      clock.on_preamble(peer, -peer, now + kWay);
       clock.landed(i + 1, peer, now + kWay);
       EXPECT_GE(clock.busy(now + kWay), busy);
       busy = clock.busy(now + kWay);

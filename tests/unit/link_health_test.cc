@@ -92,10 +92,10 @@ TEST(LinkHealth, AHoleIsNoReasonForMorePatience) {
 
 TEST(LinkHealth, ThePeerMustHearUsToo) {
   LinkHealth health;
-  EXPECT_EQ(health.told(true, kStart), Change::suspected);
+  EXPECT_EQ(health.on_report(true, kStart), Change::suspected);
   EXPECT_EQ(health.judge(kStart + ms(10), kStart + ms(10), kStart + ms(10), kStart), Change::none);
   EXPECT_TRUE(health.is_suspect());  // hearing it does not mean being heard
-  EXPECT_EQ(health.told(false, kStart + ms(20)), Change::recovered);
+  EXPECT_EQ(health.on_report(false, kStart + ms(20)), Change::recovered);
   EXPECT_FALSE(health.is_suspect());
 }
 

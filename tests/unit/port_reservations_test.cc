@@ -52,7 +52,7 @@ TEST(PortReservations, OfTwoThatAskEachOtherTheFirstInTheOrderSends) {
   grant->peer = 1;
   EXPECT_FALSE(first.received(*grant, false, kNow));
   EXPECT_EQ(first.won(1), 1u);
-  first.take(0);
+  first.use(0);
   // When the message is through, the second one gets what it was refused.
   const auto later = first.grant_refused(0, kNow);
   ASSERT_EQ(kind_of(later), Reserve::grant);
@@ -78,7 +78,7 @@ TEST(PortReservations, RanksWithOtherNumbersOfRailsMeetOnOne) {
   EXPECT_FALSE(many.is_promised(0));
   // Its other ports may ask, or be asked, meanwhile.
   EXPECT_EQ(kind_of(many.received(request(3, 9), false, kNow)), Reserve::grant);
-  many.take(2);
+  many.use(2);
   few.arriving(0, 0);
   EXPECT_FALSE(few.any());
 }
@@ -131,7 +131,7 @@ TEST(PortReservations, AGrantThatComesLaterIsWonWhenThePortIsIdleOrAsksForOneBeh
   ports.ask(0, 2, 6, kNow);
   EXPECT_FALSE(ports.received({Reserve::grant, 0, 1, 4, asked.number}, false, kNow));
   EXPECT_FALSE(ports.has_asked(6));  // withdrawn
-  ports.take(0);
+  ports.use(0);
   ports.ask(0, 2, 3, kNow);
   EXPECT_EQ(kind_of(ports.received({Reserve::grant, 0, 1, 4, asked.number}, false, kNow)),
             Reserve::cancel);

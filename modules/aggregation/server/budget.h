@@ -20,12 +20,12 @@ class Budget {
   Budget& operator=(const Budget&) = delete;
 
   // False, and nothing taken, when there is not so much left here or above.
-  bool take(uint64_t bytes) {
+  bool charge(uint64_t bytes) {
     uint64_t used = used_.load(std::memory_order_relaxed);
     do {
       if (bytes > max_ - used) return false;
     } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-    if (above_ == nullptr || above_->take(bytes)) return true;
+    if (above_ == nullptr || above_->charge(bytes)) return true;
     used_.fetch_sub(bytes, std::memory_order_relaxed);
     return false;
   }

@@ -26,7 +26,7 @@ class Job {
   // False when it has been seen before, or there is no memory for another.
   bool remember(uint64_t nonce) {
     const std::lock_guard lock(mutex_);
-    if (nonces_.contains(nonce) || !budget_.take(kNonceCost)) return false;
+    if (nonces_.contains(nonce) || !budget_.charge(kNonceCost)) return false;
     return nonces_.insert(nonce).second;
   }
 

@@ -122,7 +122,7 @@ std::string JobSession::name_of(int member) const {
 // -------------------------------------------------------------------------------------- memory
 
 bool JobSession::charge(uint64_t bytes, uint64_t buffers) {
-  if (!job_->budget().take(bytes)) return false;
+  if (!job_->budget().charge(bytes)) return false;
   charged_ += bytes;
   buffers_ += buffers;
   if (engine_ != nullptr) engine_->set_buffer_limit(buffers_);

@@ -31,7 +31,7 @@ bool BufferPool::charge(size_t bytes) {
   return true;
 }
 
-Buffer BufferPool::take(size_t bytes) {
+Buffer BufferPool::allocate(size_t bytes) {
   const size_t rounded = BufferPool::rounded(bytes);
   const auto size_class = static_cast<uint32_t>(std::countr_zero(rounded)) - kSmallestShift;
   if (size_class >= kClasses) return {};

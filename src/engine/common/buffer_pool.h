@@ -2,7 +2,7 @@
 //
 // Contract: one owner (an engine), progress lock held. Sizes are rounded up to a power of two; a
 // buffer that was given back is handed out again, so after warm-up the data path does not allocate.
-// `take` returns an empty buffer when the system has no memory, or the pool would exceed its limit:
+// `allocate` returns an empty buffer when the system has no memory, or the pool would exceed its limit:
 // the caller fails its operation with `exhausted`. Buffers kept for later are given back to the
 // system before the limit refuses anything.
 #pragma once
@@ -31,7 +31,7 @@ class BufferPool {
   static size_t rounded(size_t bytes) {
     return std::bit_ceil(std::max<size_t>(bytes, size_t{1} << kSmallestShift));
   }
-  Buffer take(size_t bytes);
+  Buffer allocate(size_t bytes);
   void give(Buffer buffer);
 
   // The pool may hold at most so many bytes, buffers and charges together.

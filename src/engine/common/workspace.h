@@ -18,8 +18,8 @@ class Workspace final : public transport::SharedSource {
  public:
   // Null when there is no memory.
   static Workspace* make(BufferPool& pool, size_t bytes) {
-    const Buffer self = pool.take(sizeof(Workspace));
-    const Buffer buffer = self.data == nullptr ? Buffer() : pool.take(bytes);
+    const Buffer self = pool.allocate(sizeof(Workspace));
+    const Buffer buffer = self.data == nullptr ? Buffer() : pool.allocate(bytes);
     if (buffer.data != nullptr) return new (self.data) Workspace(pool, self, buffer);
     pool.give(self);
     return nullptr;

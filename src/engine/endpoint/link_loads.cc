@@ -38,7 +38,7 @@ uint64_t LinkLoads::backlog(Link& link, Nanoseconds now) {
   return link.backlog;
 }
 
-void LinkLoads::look(Nanoseconds now) {
+void LinkLoads::learn_rates(Nanoseconds now) {
   for (Link& link : links_) {
     if (link.is_draining()) measure(link, now);
   }

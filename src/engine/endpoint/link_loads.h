@@ -24,7 +24,7 @@ class LinkLoads {
   // Teaches the monitors of the connections that have something to send. To be called every
   // RailMonitor::kShortest while the loop turns: the bytes that a rail drains after the last
   // transfer was posted say as much about it as the others.
-  void look(Nanoseconds now);
+  void learn_rates(Nanoseconds now);
 
  private:
   uint64_t measure(Link& link, Nanoseconds now);

@@ -66,7 +66,7 @@ class MessageGate {
   virtual void rails_changed() = 0;
   // As PeerLinks::withdraw and PeerLinks::take_pending, for the transfers that wait here.
   virtual void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent) = 0;
-  virtual void take(int peer, transport::WorkQueue& pending) = 0;
+  virtual void take_pending(int peer, transport::WorkQueue& pending) = 0;
 };
 
 struct GateOptions {

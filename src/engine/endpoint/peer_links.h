@@ -69,10 +69,10 @@ class PeerLinks {
   void learn_time(const transport::Connection& connection, const transport::WorkRequest& request,
             Nanoseconds now);
   // Measures how the rails drain (LinkLoads::look).
-  void look(Nanoseconds now) {
-    if (choice_ != nullptr) choice_->loads().look(now);
+  void learn_rates(Nanoseconds now) {
+    if (choice_ != nullptr) choice_->loads().learn_rates(now);
   }
-  // Whether enough was posted since look() last learned something for it to learn more.
+  // Whether enough was posted since learn_rates() last learned something for it to learn more.
   bool is_draining() const;
   // The best connection for control frames: usable, or else up; null when there is none.
   transport::Connection* any_up();

@@ -23,12 +23,12 @@ transport::Landing EarlyFrames::place(Group& group, int peer, const wire::FrameH
   // transfer that it sends again can be arriving twice.
   const uint64_t limit = group.credit_bytes * (wire::generation_of(header.flags) > 0 ? 2 : 1);
   if (!member || (cost > 0 && cost + frame_cost(header.length) > limit) ||
-      !parked_.take(group, peer, held_for(header.length))) {
+      !parked_.admit(group, peer, held_for(header.length))) {
     landing.refused = true;
     return landing;
   }
-  const Buffer self = pool_.take(sizeof(EarlyFrame));
-  const Buffer payload = header.length > 0 ? pool_.take(header.length) : Buffer();
+  const Buffer self = pool_.allocate(sizeof(EarlyFrame));
+  const Buffer payload = header.length > 0 ? pool_.allocate(header.length) : Buffer();
   if (self.data == nullptr || (header.length > 0 && payload.data == nullptr)) {
     pool_.give(self);
     parked_.give(group, peer, held_for(header.length));
@@ -61,7 +61,7 @@ void EarlyFrames::free(Group& group, EarlyFrame& frame) {
 }
 
 void EarlyFrames::drop(Group& group, uint64_t op_seq, uint32_t chunk) {
-  while (EarlyFrame* late = group.early.take(op_seq, chunk)) {
+  while (EarlyFrame* late = group.early.pop(op_seq, chunk)) {
     ++group.counters.duplicates;
     free(group, *late);
   }

@@ -12,7 +12,7 @@ using wire::ConnectionName;
 using wire::LandedHeader;
 using wire::ReconcileHeader;
 
-void Reconciler::take(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
+void Reconciler::hold(PeerLinks& links, Link& link, WorkQueue& requests, uint32_t first) {
   repost(links, link);
   link.unresolved.requests.append(requests);
   link.unresolved.epoch = link.connection->epoch;

@@ -22,7 +22,7 @@ class Reconciler {
 
   // Takes the requests that the link's connection left, the first of which has number `first` on
   // that connection; the peer is asked at once.
-  void take(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
+  void hold(PeerLinks& links, Link& link, transport::WorkQueue& requests, uint32_t first);
   // There is a connection again over which the peer can be asked.
   void ask_all(PeerLinks& links);
   // The peer answered.

@@ -16,7 +16,7 @@ void Transfers::end() {
 
 // -------------------------------------------------------------------------------- requests
 
-WorkRequest* Transfers::take() {
+WorkRequest* Transfers::acquire() {
   if (free_ == nullptr) {
     if (!pool_.charge(sizeof(WorkRequest))) return nullptr;
     std::unique_ptr<WorkRequest> fresh(new (std::nothrow) WorkRequest());
@@ -55,7 +55,7 @@ void Transfers::drop(WorkQueue& requests) {
 
 void Transfers::drop_all(int peer) {
   WorkQueue pending = peers_.of(peer).take_pending();
-  if (gate_ != nullptr) gate_->take(peer, pending);
+  if (gate_ != nullptr) gate_->take_pending(peer, pending);
   drop(pending);
 }
 
@@ -142,7 +142,7 @@ bool Transfers::run(Nanoseconds now) {
   bool output = false;
   agenda_.visit_send([&](int peer) {
     PeerLinks& links = peers_.of(peer);
-    if (looks) links.look(now);
+    if (looks) links.learn_rates(now);
     if (links.has_pending() || links.has_output()) dispatch(links, now);
     const bool waits = links.has_pending() || links.has_output();
     output |= waits;

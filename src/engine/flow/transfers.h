@@ -5,7 +5,7 @@
 //   Owner    the engine; progress lock held.
 //   Memory   a request belongs to its maker until it is posted. It comes back here when the peer's
 //            library has it, or when it is withdrawn; its owner hears of the release.
-//   Errors   none: what cannot be sent now waits. `take` returns null when there is no memory.
+//   Errors   none: what cannot be sent now waits. `acquire` returns null when there is no memory.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,7 @@ class Transfers {
   // nothing reads now.
   void end();
 
-  transport::WorkRequest* take();
+  transport::WorkRequest* acquire();
   void give(transport::WorkRequest& request);
   void give_all(transport::WorkQueue& requests);
   // Queues the request for `request.peer`, now or when the gate gives it a rail.

@@ -13,7 +13,7 @@ void Failures::fail(Group& group, const Status& why, bool tell_others) {
   if (!group.failed.is_ok()) return;
   agenda_.settle(group);
   group.failed = why;  // without memory for the message at least the code
-  if (tell_others) tell(group);
+  if (tell_others) tell_members(group);
 }
 
 void Failures::fail_exhausted(Group& group, size_t bytes) {
@@ -27,7 +27,8 @@ void Failures::fail_exhausted(Group& group, size_t bytes) {
                     "or chunk_bytes", options_.rank, bytes), true);
 }
 
-void Failures::heard(Group& group, int peer, const wire::FailureHeader& header, const std::string& text) {
+void Failures::on_failure(Group& group, int peer, const wire::FailureHeader& header,
+                          const std::string& text) {
   Status why(header.code, text.empty() ? "rank " + std::to_string(peer) + " failed"
                                        : cleaned(text, wire::kFailureBytesMax));
   why.with_peer(header.peer);
@@ -52,12 +53,12 @@ void Failures::check_deadlines(Nanoseconds now) {
 
 // --------------------------------------------------------------------------------- telling
 
-void Failures::tell(const Group& group) {
+void Failures::tell_members(const Group& group) {
   const size_t size = group.members.size();
   for (size_t rank = 0; rank < size; ++rank) {
     if (static_cast<int>(rank) == group.rank) continue;
     PeerLinks& links = peers_.of(group.members[rank].global_rank);
-    tell(group.comm, group.failed, links);
+    send_failure(group.comm, group.failed, links);
     // Connections between ranks at distances that are powers of two keep the survivors connected,
     // with few connections per rank.
     const size_t distance = (rank + size - static_cast<size_t>(group.rank)) % size;
@@ -68,7 +69,7 @@ void Failures::tell(const Group& group) {
 
 // The failure goes out on every connection: the goodbye that may follow does, too, and the peer may
 // not have all of them yet.
-void Failures::tell(uint64_t comm, const Status& why, PeerLinks& links) {
+void Failures::send_failure(uint64_t comm, const Status& why, PeerLinks& links) {
   wire::FailureHeader header{.comm = comm, .code = why.code(), .peer = why.peer};
   write_details(why, header);
   for (const Link& link : links.links()) {
@@ -82,7 +83,7 @@ void Failures::tell_again(PeerLinks& links) {
   for (const auto& group : groups_) {
     if (group->rank_of_global[static_cast<size_t>(links.peer())] < 0) continue;
     if (!group->failed.is_ok()) {
-      tell(group->comm, group->failed, links);
+      send_failure(group->comm, group->failed, links);
     } else if (transport::Connection* connection = links.any_up()) {
       connection->acknowledge(group->comm);
     }
@@ -90,7 +91,7 @@ void Failures::tell_again(PeerLinks& links) {
   for (const Untold& untold : untold_) {
     const auto& ranks = untold.global_ranks;
     if (std::find(ranks.begin(), ranks.end(), links.peer()) != ranks.end()) {
-      tell(untold.comm, untold.why, links);
+      send_failure(untold.comm, untold.why, links);
     }
   }
 }

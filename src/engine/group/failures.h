@@ -30,7 +30,7 @@ class Failures {
   void fail(Group& group, const Status& why, bool tell);
   void fail_exhausted(Group& group, size_t bytes);
   // A failure frame about this group came from that peer.
-  void heard(Group& group, int peer, const wire::FailureHeader& header, const std::string& text);
+  void on_failure(Group& group, int peer, const wire::FailureHeader& header, const std::string& text);
 
   // Some operation has to be over by `deadline`.
   void expect_by(Nanoseconds deadline) { next_deadline_ = std::min(next_deadline_, deadline); }
@@ -40,7 +40,7 @@ class Failures {
   // Tells all ranks of a group that it has failed, the first time or again. With connections on
   // demand it tells the ranks that are connected, which tell others, and so many more that
   // everybody is reached.
-  void tell(const Group& group);
+  void tell_members(const Group& group);
   // A connection with the peer was lost, or made: failures and credits that a lost one may not have
   // carried are told again.
   void tell_again(PeerLinks& links);
@@ -57,7 +57,7 @@ class Failures {
     std::vector<int> global_ranks;
   };
 
-  static void tell(uint64_t comm, const Status& why, PeerLinks& links);
+  static void send_failure(uint64_t comm, const Status& why, PeerLinks& links);
 
   const EngineOptions& options_;
   const GroupTable& groups_;

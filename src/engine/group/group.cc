@@ -48,7 +48,7 @@ void EarlyStore::put(EarlyFrame& frame) {
   }
 }
 
-EarlyFrame* EarlyStore::take(uint64_t op_seq, uint32_t chunk) {
+EarlyFrame* EarlyStore::pop(uint64_t op_seq, uint32_t chunk) {
   if (empty()) return nullptr;
   const auto path = path_to({op_seq, chunk, 0, 0, -1}, false);
   EarlyFrame* const frame = (*path[0])[0];
@@ -66,7 +66,7 @@ bool EarlyStore::holds(const wire::FrameHeader& header, int global_rank) const {
 }
 
 EarlyFrame* EarlyStore::take_any() {
-  return empty() ? nullptr : take(heads_[0]->header.op_seq, heads_[0]->header.chunk);
+  return empty() ? nullptr : pop(heads_[0]->header.op_seq, heads_[0]->header.chunk);
 }
 
 }  // namespace nezha::engine

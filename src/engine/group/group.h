@@ -67,7 +67,7 @@ class EarlyStore {
   bool empty() const { return heads_[0] == nullptr; }
   void put(EarlyFrame& frame);
   // Unlinks and returns one frame of the chunk; null when there is none.
-  EarlyFrame* take(uint64_t op_seq, uint32_t chunk);
+  EarlyFrame* pop(uint64_t op_seq, uint32_t chunk);
   // Whether a frame of this transfer from this rank (global) is here already.
   bool holds(const wire::FrameHeader& header, int global_rank) const;
   // Unlinks and returns any frame.

@@ -24,7 +24,7 @@ class ParkedBudget {
   // False: there is no room, and the frame is to be refused.
   bool open(Group& group, int peer) { return charge(group, peer, bytes_of_group_); }
   // Always true where the group is created.
-  bool take(Group& group, int peer, uint64_t bytes) {
+  bool admit(Group& group, int peer, uint64_t bytes) {
     return group.is_created || charge(group, peer, bytes);
   }
   // These bytes are not held any more.

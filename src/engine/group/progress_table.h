@@ -22,7 +22,7 @@ class ProgressTable {
     last_ = {clock_.now(), false, group.comm, call.op_seq, call.op, -1};
   }
   const Progress& last() const { return last_; }
-  void heard(int peer, const Progress& said) { heard_[static_cast<size_t>(peer)] = said; }
+  void set(int peer, const Progress& said) { heard_[static_cast<size_t>(peer)] = said; }
   bool is_rank(int global) const { return global >= 0 && static_cast<size_t>(global) < heard_.size(); }
   const Progress& of(const Member& member) const {
     return heard_[static_cast<size_t>(member.global_rank)];

@@ -44,7 +44,7 @@ bool Agreement::is_statement(const Statement& said, int from) const {
   return said.exited.is_within(said.ballot.dead) && said.base.is_within(said.ballot.dead);
 }
 
-bool Agreement::heard(const Statement& said, int from) {
+bool Agreement::on_statement(const Statement& said, int from) {
   if (!is_statement(said, from)) return false;
   if (known_.dead.has(from)) return true;  // ignored: a member counted dead has no vote
   if (said.ballot.dead.has(self_)) {

@@ -95,7 +95,7 @@ class Agreement {
   void close();
 
   // False: no honest member states this; it was ignored.
-  bool heard(const Statement& said, int from);
+  bool on_statement(const Statement& said, int from);
   // Another member wants nobody to have the group of this generation. True: that ends the wish of
   // this member.
   bool heard_abort(const Statement& said, int from);

@@ -84,7 +84,7 @@ Status Shrinker::begin(Group& group, std::unique_ptr<rails::Policy> policy,
   }
   // The error with which the group failed before is told before this rank's wish: the others are to
   // see why somebody shrinks, and not that somebody does.
-  if (!group.failed.is_ok()) parts_.failures.tell(group);
+  if (!group.failed.is_ok()) parts_.failures.tell_members(group);
   parts_.failures.fail(group, error(Code::aborted, "rank %d called shrink() on communicator %" PRIu64
                                     "; every rank that continues must call it", me, group.comm), true);
   note_gone(*lineage);  // again: the news may have come when there was no memory for them
@@ -99,7 +99,7 @@ Status Shrinker::begin(Group& group, std::unique_ptr<rails::Policy> policy,
   lineage->costs = group.costs;
   lineage->began = kNever;
   lineage->deadline = deadline;
-  note(*lineage);
+  set_due(*lineage);
   return Status::ok();
 }
 
@@ -175,7 +175,7 @@ void Shrinker::look_after(Lineage& lineage, Nanoseconds now) {
   if (now >= lineage.ask_at) {
     for (const int member : agreement.missing()) {
       const int peer = lineage.members[static_cast<size_t>(member)];
-      tell(lineage, parts_.peers.of(peer), Wish::answer);
+      send_statement(lineage, parts_.peers.of(peer), Wish::answer);
     }
     lineage.ask_at = now + kAskEvery;
   }
@@ -269,7 +269,7 @@ void Shrinker::decide(Lineage& lineage) {
   (*group)->lineage = lineage.root;
   (*group)->generation = ballot.generation;
   lineage.call->group = *group;
-  if (!(lineage.agreement.known() == ballot)) note(lineage);  // the new group is over already
+  if (!(lineage.agreement.known() == ballot)) set_due(lineage);  // the new group is over already
   complete(lineage, Status::ok());
 }
 

@@ -109,12 +109,12 @@ class Shrinker {
   Lineage* adopt(uint64_t root);
   void forget_ended();
   void note_gone(Lineage& lineage) const;
-  void tell(const Lineage& lineage, PeerLinks& links, Wish wish) const;
+  void send_statement(const Lineage& lineage, PeerLinks& links, Wish wish) const;
   void tell_all(const Lineage& lineage, Wish wish) const;
   // The whole statement, once all of its parts are there; none: it lacks some, or is nonsense.
   static std::optional<Statement> take_part(Lineage& lineage, int member,
                                             const wire::AgreeHeader& header, const std::string& set);
-  void note(Lineage& lineage);
+  void set_due(Lineage& lineage);
   void revoke(Lineage& lineage);
   void look_after(Lineage& lineage, Nanoseconds now);
   void listen(Lineage& lineage, Nanoseconds now) const;

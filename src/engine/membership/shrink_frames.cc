@@ -10,7 +10,7 @@ namespace nezha::engine {
 
 using wire::AgreeHeader;
 
-void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
+void Shrinker::send_statement(const Lineage& lineage, PeerLinks& links, Wish wish) const {
   transport::Connection* const connection = links.any_up();
   if (connection == nullptr) return parts_.agenda.connect(links.peer());
   const Statement& said = lineage.agreement.own();
@@ -36,7 +36,7 @@ void Shrinker::tell(const Lineage& lineage, PeerLinks& links, Wish wish) const {
 void Shrinker::tell_all(const Lineage& lineage, Wish wish) const {
   for (const int peer : lineage.members) {
     const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
-    if (links != nullptr) tell(lineage, *links, wish);
+    if (links != nullptr) send_statement(lineage, *links, wish);
   }
 }
 
@@ -48,17 +48,17 @@ void Shrinker::on_agree(int peer, const AgreeHeader& header, const std::string& 
   if (!said) return;
   Agreement& agreement = lineage->agreement;
   if (header.wish == Wish::abort) {
-    note(*lineage);
+    set_due(*lineage);
     if (!agreement.heard_abort(*said, member)) return;
     return complete(*lineage, error(Code::aborted, "rank %d aborted shrink() of communicator %" PRIu64,
                                     rank_in_parent(*lineage, member), lineage->parent));
   }
-  if (!agreement.heard(*said, member)) return;
-  note(*lineage);
+  if (!agreement.on_statement(*said, member)) return;
+  set_due(*lineage);
   if (header.wish != Wish::answer) return;
   PeerLinks& links = parts_.peers.of(peer);
-  if (header.generation <= lineage->aborted) return tell(*lineage, links, Wish::abort);
-  if (agreement.own().ballot.generation > 0) tell(*lineage, links, Wish::none);
+  if (header.generation <= lineage->aborted) return send_statement(*lineage, links, Wish::abort);
+  if (agreement.own().ballot.generation > 0) send_statement(*lineage, links, Wish::none);
 }
 
 // Parts that came on a connection that is lost now are still true: a member's statements only grow.
@@ -91,14 +91,14 @@ void Shrinker::lost(int peer, bool exited) {
     const int member = lineage->member_of(peer);
     if (member < 0) continue;
     lineage->agreement.lost(member, exited);
-    note(*lineage);
+    set_due(*lineage);
   }
 }
 
 void Shrinker::tell_again(PeerLinks& links) {
   for (const auto& lineage : lineages_) {
     if (lineage->agreement.own().ballot.generation == 0 || lineage->member_of(links.peer()) < 0) continue;
-    tell(*lineage, links, lineage->call != nullptr ? Wish::answer : Wish::none);
+    send_statement(*lineage, links, lineage->call != nullptr ? Wish::answer : Wish::none);
   }
 }
 
@@ -111,7 +111,7 @@ void Shrinker::mark_awaited(RankSet& awaited) const {
   }
 }
 
-void Shrinker::note(Lineage& lineage) {
+void Shrinker::set_due(Lineage& lineage) {
   lineage.due = true;
   parts_.agenda.agree();
 }

@@ -35,7 +35,7 @@ void Supervisor::on_lost(PeerLinks& links, Link& link, WorkQueue& unacknowledged
   Peer& peer = state(links);
   peer.last_error = why.message();
   peer.last_rail = link.connection->rail;
-  reconciler_.take(links, link, unacknowledged, link.connection->first_unacknowledged());
+  reconciler_.hold(links, link, unacknowledged, link.connection->first_unacknowledged());
   parts_.transfers.rails_changed();
   if (links.any_up() != nullptr) {
     NEZHA_LOG(warn, "engine", "rank %d lost rail %d to rank %d (%s); going on with the others",
@@ -63,7 +63,7 @@ void Supervisor::suspend(PeerLinks& links, Link& link) {
   WorkQueue taken;
   const uint32_t first = link.connection->first_unacknowledged();
   link.connection->recall(taken);
-  reconciler_.take(links, link, taken, first);
+  reconciler_.hold(links, link, taken, first);
   watch(links, parts_.clock.now() + kTickBusy);
   parts_.losses.tell_again(links);
 }
@@ -101,10 +101,10 @@ void Supervisor::on_heartbeat(PeerLinks& links, Link& link, const wire::Heartbea
     peer.asked_until = now + kBusyFor;
     watch(links, now + kTickBusy);
   }
-  const Status differs = parts_.diagnostics.heard(links.peer(), header);
+  const Status differs = parts_.diagnostics.on_heartbeat(links.peer(), header);
   if (!differs.is_ok()) parts_.failures.fail(*parts_.groups.find(header.comm), differs, true);
   if (stopped_) return;
-  apply(links, link, link.health.told(header.deaf, now));
+  apply(links, link, link.health.on_report(header.deaf, now));
 }
 
 // The peer stopped using that connection. We stop, too: what we sent on it may be lost as well. (It
@@ -119,7 +119,7 @@ void Supervisor::on_reconcile(PeerLinks& links, const Connection& from,
     return link->connection->quiesce(error(Code::peer_lost, "rank %d closed %s", links.peer(),
                                          link->connection->describe().c_str()));
   }
-  apply(links, *link, link->health.told(true, parts_.clock.now()));
+  apply(links, *link, link->health.on_report(true, parts_.clock.now()));
 }
 
 // ------------------------------------------------------------------------------------ connecting again

@@ -90,12 +90,12 @@ Landing Mailbox::place_offer(int global, const MessageHeader& header) {
     forget_offer(index);
   }
   if (!is_sound_offer(peer, header)) return kRefused;
-  if (!parts_.parked.take(group_, global, held_for(header.length()))) return kRefused;
+  if (!parts_.parked.admit(group_, global, held_for(header.length()))) return kRefused;
   const uint32_t index = make_message(global, header);
   Message& message = messages_[index];
   if (message.is_inline) {
     peer.eager_held += Outbox::kRecordCost + header.length();
-    if (header.length() > 0) message.payload = parts_.pool.take(header.length());
+    if (header.length() > 0) message.payload = parts_.pool.allocate(header.length());
     if (header.length() > 0 && message.payload.data == nullptr) {
       parts_.failures.fail_exhausted(group_, header.length());
       return {};

@@ -82,8 +82,8 @@ void Outbox::begin(Division& division, uint64_t bytes) {
 
 // The send is complete as soon as the message is copied: a short one never waits for its receiver.
 Status Outbox::send_inline(const Send& send) {
-  transport::WorkRequest* request = parts_.transfers.take();
-  const Buffer copy = send.bytes > 0 ? parts_.pool.take(send.bytes) : Buffer();
+  transport::WorkRequest* request = parts_.transfers.acquire();
+  const Buffer copy = send.bytes > 0 ? parts_.pool.allocate(send.bytes) : Buffer();
   if (request == nullptr || (send.bytes > 0 && copy.data == nullptr)) {
     if (request != nullptr) parts_.transfers.give(*request);
     parts_.pool.give(copy);
@@ -108,7 +108,7 @@ Status Outbox::send_inline(const Send& send) {
 }
 
 void Outbox::post_control(int global, const wire::FrameHeader& header) {
-  transport::WorkRequest* request = parts_.transfers.take();
+  transport::WorkRequest* request = parts_.transfers.acquire();
   if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
   request->header = header;
   request->data = nullptr;
@@ -124,7 +124,7 @@ void Outbox::post_control(int global, const wire::FrameHeader& header) {
 void Outbox::post_chunks(Send& send, uint64_t number) {
   const uint64_t window = std::max<uint64_t>(parts_.options.credit_bytes / send.chunk_bytes, 1);
   while (send.next_chunk < send.chunks && send.unreleased < window) {
-    transport::WorkRequest* request = parts_.transfers.take();
+    transport::WorkRequest* request = parts_.transfers.acquire();
     if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
     const uint64_t offset = uint64_t{send.next_chunk} * send.chunk_bytes;
     const uint64_t length = std::min<uint64_t>(send.chunk_bytes, send.bytes - offset);

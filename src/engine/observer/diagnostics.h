@@ -38,7 +38,7 @@ class Diagnostics {
   wire::HeartbeatHeader progress_header(uint32_t turn) const;
   // Takes in a heartbeat of that peer. An error: the peer's operation differs from this rank's, and
   // their communicator fails with it.
-  Status heard(int peer, const wire::HeartbeatHeader& header);
+  Status on_heartbeat(int peer, const wire::HeartbeatHeader& header);
 
   // Sets the ranks (global) for which an operation has waited for a while, or a message waits.
   void mark_awaited(RankSet& awaited) const;

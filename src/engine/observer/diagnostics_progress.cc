@@ -52,10 +52,10 @@ HeartbeatHeader Diagnostics::progress_header(uint32_t turn) const {
   return header;
 }
 
-Status Diagnostics::heard(int peer, const HeartbeatHeader& header) {
+Status Diagnostics::on_heartbeat(int peer, const HeartbeatHeader& header) {
   const int waits_for = progress_.is_rank(header.waits_for) ? header.waits_for : -1;
   const bool is_open = header.progress == HeartbeatHeader::Progress::open;
-  progress_.heard(peer, {clock_.now(), is_open, header.comm, header.op_seq, header.op, waits_for,
+  progress_.set(peer, {clock_.now(), is_open, header.comm, header.op_seq, header.op, waits_for,
                          header.progress != HeartbeatHeader::Progress::none});
   Group* const group = groups_.find(header.comm);
   const bool says = is_open || header.progress == HeartbeatHeader::Progress::done;

@@ -155,14 +155,14 @@ void Execution::open(uint32_t chunk) {
   at.open = true;
   at.program = &schedule_->programs[operands_.map().slice_of(chunk)];
   operands_.open(at);
-  if (phases_) at.workspace = phases_->take(chunk);
+  if (phases_) at.workspace = phases_->acquire(chunk);
   begin_round(at);
   deliver_early(at);
   advance(at);
 }
 
 void Execution::deliver_early(Cursor& at) {
-  while (EarlyFrame* frame = group_.early.take(op_seq_, at.chunk)) {
+  while (EarlyFrame* frame = group_.early.pop(op_seq_, at.chunk)) {
     deliver(at, *frame, group_.rank_of_global[static_cast<size_t>(frame->global_rank)]);
     parts_.early.free(group_, *frame);
   }
@@ -276,7 +276,7 @@ void Execution::post(Cursor& at, const Step& step) {
   const uint32_t length = operands_.bytes_of(at, step);
   const std::byte* source = operands_.source_of(at, step);
   if (!group_.failed.is_ok()) return;
-  transport::WorkRequest* request = parts_.transfers.take();
+  transport::WorkRequest* request = parts_.transfers.acquire();
   if (request == nullptr) return parts_.failures.fail_exhausted(group_, sizeof(*request));
   wire::FrameHeader& header = request->header;
   header = wire::FrameHeader();
@@ -383,7 +383,7 @@ transport::Landing Execution::place(transport::Connection& connection, const wir
     landing.destination = operands_.target_of(at, step);
     if (!group_.failed.is_ok()) return transport::Landing();
   } else {
-    slot.scratch = parts_.pool.take(std::max<size_t>(header.length, 1));
+    slot.scratch = parts_.pool.allocate(std::max<size_t>(header.length, 1));
     if (slot.scratch.data == nullptr) {
       parts_.failures.fail_exhausted(group_, header.length);
       return transport::Landing();

@@ -48,7 +48,7 @@ std::byte* HostPhases::target(uint32_t chunk, std::byte*, uint64_t) {
   return kept_.back().workspace->data();
 }
 
-Workspace* HostPhases::take(uint32_t chunk) {
+Workspace* HostPhases::acquire(uint32_t chunk) {
   if (kept_.empty() || kept_.front().chunk != chunk) return nullptr;
   Workspace* const workspace = kept_.front().workspace;
   kept_.erase(kept_.begin());

@@ -36,7 +36,7 @@ class HostPhases final : private memory::Runs {
   uint32_t collected() const;
   // The workspace that was filled for that chunk, which is being opened; null: what was collected
   // is in the output, or nothing was.
-  Workspace* take(uint32_t chunk);
+  Workspace* acquire(uint32_t chunk);
   // disagrees: a member that makes another call; -1: none does. said: the call of that member.
   int disagrees() const;
   std::optional<wire::OpDescriptor> said() const;

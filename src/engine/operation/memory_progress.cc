@@ -82,7 +82,7 @@ bool MemoryProgress::attend() {
 }
 
 void MemoryProgress::on_ready(uint32_t) {
-  memory_.hush();
+  memory_.empty_bell();
   attend();
 }
 

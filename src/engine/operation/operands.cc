@@ -214,7 +214,7 @@ void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incomi
 
 bool Operands::copy_into(transport::WorkRequest& request, bool scaled) {
   const uint32_t length = request.header.length;
-  const Buffer buffer = pool_.take(length);
+  const Buffer buffer = pool_.allocate(length);
   if (buffer.data == nullptr) return false;
   if (scaled) {
     take_input(buffer.data, request.data, length / element_bytes_);

@@ -249,7 +249,7 @@ void Connector::look_for_polled() {
 void Connector::fail_handshake(Attempt& attempt, Nanoseconds now, bool unheard) {
   const Handshake& handshake = *attempt.handshake;
   if (attempt.kind == Kind::accepted) {
-    refusals_.note(handshake, now);
+    refusals_.record(handshake, now);
     return drop(attempt);
   }
   if (handshake.state() == Handshake::State::turned_away && now + kRedialPause < attempt.deadline) {

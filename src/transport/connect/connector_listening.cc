@@ -102,7 +102,7 @@ void Connector::resume_listening(Nanoseconds now) {
 void Connector::admit(int rail, Descriptor fd) {
   const Nanoseconds now = loop_.clock().now();
   if (const auto oldest = in_the_way(); oldest != accepted_.end()) {
-    refusals_.note(*oldest->handshake, kCrowdedOut, now);
+    refusals_.record(*oldest->handshake, kCrowdedOut, now);
     drop(*oldest);
   }
   auto handshake = std::make_unique<Handshake>(identity_, std::move(fd), rail, now);

@@ -231,7 +231,7 @@ void Handshake::complete(Nanoseconds now) {
       [[fallthrough]];
     case State::test_heard:
       if (test_->wanted() == 0) return fail("the peer broke the protocol during the test");
-      test_->take(in_, now, out_);
+      test_->on_bytes(in_, now, out_);
       follow_test();
       break;
     case State::tested:

@@ -53,7 +53,7 @@ void Prober::ask(const Path& path, Nanoseconds patience) {
     drop(*held);
     return dial(path, patience);
   }
-  answers_.emplace_back(path, look(*held));
+  answers_.emplace_back(path, result_of(*held));
 }
 
 void Prober::dial(const Path& path, Nanoseconds patience) {
@@ -130,7 +130,7 @@ void Prober::accept(Probe& probe) {
   answer(probe, Probed::host);
 }
 
-Probed Prober::look(const Probe& probe) const {
+Probed Prober::result_of(const Probe& probe) const {
   return since_kernel_answered(probe.descriptor()) <= kAnsweredWithin ? Probed::host : Probed::nothing;
 }
 

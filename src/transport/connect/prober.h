@@ -73,7 +73,7 @@ class Prober {
   void advance_hello(Probe& probe, uint32_t epoll_events);
   void accept(Probe& probe);
   // The answer for a path whose connection is held from an earlier question.
-  Probed look(const Probe& probe) const;
+  Probed result_of(const Probe& probe) const;
   void answer(Probe& probe, Probed probed);
   void drop(Probe& probe);
 

@@ -49,9 +49,9 @@ class RailTest {
   virtual void begin(Nanoseconds now, Bytes& out) = 0;
   // How many bytes of the connection come next; 0: none are expected.
   virtual size_t wanted() const = 0;
-  // Whether `take` accepts fewer bytes than `wanted`, too.
+  // Whether `on_bytes` accepts fewer bytes than `wanted`, too.
   virtual bool takes_parts() const { return false; }
-  virtual void take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) = 0;
+  virtual void on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) = 0;
   // Whether the rail has to be polled. `poll` does so; true: the rail brought something.
   virtual bool is_polled() const { return false; }
   virtual bool poll(Nanoseconds) { return false; }

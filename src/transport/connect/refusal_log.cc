@@ -4,11 +4,11 @@
 
 namespace nezha::transport {
 
-void RefusalLog::note(const Handshake& handshake, Nanoseconds now) {
-  if (handshake.state() == Handshake::State::refused) note(handshake, handshake.reason().c_str(), now);
+void RefusalLog::record(const Handshake& handshake, Nanoseconds now) {
+  if (handshake.state() == Handshake::State::refused) record(handshake, handshake.reason().c_str(), now);
 }
 
-void RefusalLog::note(const Handshake& handshake, const char* reason, Nanoseconds now) {
+void RefusalLog::record(const Handshake& handshake, const char* reason, Nanoseconds now) {
   last_reason_ = reason;
   if (now < quiet_until_) {
     ++untold_;

@@ -14,9 +14,9 @@ namespace nezha::transport {
 class RefusalLog {
  public:
   // Logs the end of an accepted handshake if this rank refused it. Its socket is still open.
-  void note(const Handshake& handshake, Nanoseconds now);
+  void record(const Handshake& handshake, Nanoseconds now);
   // Logs the end of an accepted handshake, likewise, for a `reason` that it does not know.
-  void note(const Handshake& handshake, const char* reason, Nanoseconds now);
+  void record(const Handshake& handshake, const char* reason, Nanoseconds now);
   // The reason of the latest refusal; empty when nobody was refused.
   const std::string& last_reason() const { return last_reason_; }
 

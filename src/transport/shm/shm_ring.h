@@ -7,7 +7,7 @@
 //            (seq_cst): either the end that goes to sleep sees the new index, or the end that moves
 //            the index sees the sleeper.
 //   Trust    each end keeps its own index in its own memory. The other's is believed only if it
-//            lies where it can: no copy leaves the ring, whatever the peer writes. `look` returns
+//            lies where it can: no copy leaves the ring, whatever the peer writes. `refresh` returns
 //            false if it does not lie there, and the connection must end.
 #pragma once
 
@@ -29,7 +29,7 @@ class ShmWriter {
   explicit ShmWriter(const ShmRing& ring) : ring_(ring) {}
 
   // Looks how much the reader has read.
-  bool look() {
+  bool refresh() {
     const uint64_t head = ring_.indices->head.load(std::memory_order_seq_cst);
     if (tail_ - head > tail_ - head_) return false;
     head_ = head;
@@ -50,14 +50,14 @@ class ShmWriter {
   // Shows the reader the bytes that were put; true when the reader is to be woken.
   bool publish() {
     ring_.indices->tail.store(tail_, std::memory_order_seq_cst);
-    return take(ring_.indices->reader_sleeps);
+    return take_sign(ring_.indices->reader_sleeps);
   }
-  // Called before a sleep: asks the reader to wake this end when it reads. A `look` must follow.
+  // Called before a sleep: asks the reader to wake this end when it reads. A `refresh` must follow.
   void wait() { ring_.indices->writer_waits.store(1, std::memory_order_seq_cst); }
   // Tells the reader not to read the bytes that are left in the ring.
   void abandon() { ring_.indices->abandoned.store(1, std::memory_order_release); }
 
-  static bool take(std::atomic<uint32_t>& sign) {
+  static bool take_sign(std::atomic<uint32_t>& sign) {
     return sign.load(std::memory_order_seq_cst) != 0 && sign.exchange(0, std::memory_order_seq_cst) != 0;
   }
 
@@ -72,7 +72,7 @@ class ShmReader {
   explicit ShmReader(const ShmRing& ring) : ring_(ring) {}
 
   // Looks how much the writer has written.
-  bool look() {
+  bool refresh() {
     const uint64_t tail = ring_.indices->tail.load(std::memory_order_seq_cst);
     if (tail - tail_ > head_ + ShmSegment::kRingBytes - tail_) return false;
     tail_ = tail;
@@ -96,9 +96,9 @@ class ShmReader {
   // Gives the room back; true when the writer is to be woken.
   bool publish() {
     ring_.indices->head.store(head_, std::memory_order_seq_cst);
-    return ShmWriter::take(ring_.indices->writer_waits);
+    return ShmWriter::take_sign(ring_.indices->writer_waits);
   }
-  // Called before a sleep: asks the writer to wake this end when it writes. A `look` must follow.
+  // Called before a sleep: asks the writer to wake this end when it writes. A `refresh` must follow.
   void sleep() { ring_.indices->reader_sleeps.store(1, std::memory_order_seq_cst); }
   void wake() { ring_.indices->reader_sleeps.store(0, std::memory_order_relaxed); }
   bool is_abandoned() const { return ring_.indices->abandoned.load(std::memory_order_acquire) != 0; }

@@ -109,7 +109,7 @@ Status pass(const Descriptor& socket, std::span<const std::byte> bytes, const De
   return socket_error("passing memory");
 }
 
-bool take(const Descriptor& socket, std::span<std::byte> bytes, Descriptor* memory) {
+bool receive_memory(const Descriptor& socket, std::span<std::byte> bytes, Descriptor* memory) {
   Control control{};
   iovec piece{bytes.data(), bytes.size()};
   msghdr message{};

@@ -27,6 +27,6 @@ Descriptor accept_at(const Descriptor& listener);
 // Sends `bytes` in one message, and a copy of the descriptor `memory` with them.
 Status pass(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& memory);
 // Receives such a message, without waiting; false when it is not of that size or has no descriptor.
-bool take(const Descriptor& socket, std::span<std::byte> bytes, Descriptor* memory);
+bool receive_memory(const Descriptor& socket, std::span<std::byte> bytes, Descriptor* memory);
 
 }  // namespace nezha::transport

@@ -40,9 +40,9 @@ size_t ShmTest::wanted() const {
   return dialer_ && !offered_ ? kOfferBytes : kAnswerBytes;
 }
 
-void ShmTest::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
+void ShmTest::on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
   if (!beneath_->is_over()) {
-    beneath_->take(bytes, now, out);
+    beneath_->on_bytes(bytes, now, out);
     return follow_beneath(out);
   }
   const bool is_offer = bytes.size() == kOfferBytes;
@@ -137,7 +137,7 @@ Status ShmTest::adopt() {
     if (!socket) break;
     Descriptor memory;
     wire::Mac shown{};
-    if (!nezha::transport::take(socket, shown, &memory) || !same_mac(token, shown)) continue;
+    if (!receive_memory(socket, shown, &memory) || !same_mac(token, shown)) continue;
     auto segment = ShmSegment::adopt(memory);
     if (!segment) return segment.status();
     channel_ = {std::move(socket), std::move(*segment), false};

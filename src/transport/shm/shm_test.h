@@ -28,7 +28,7 @@ class ShmTest final : public RailTest {
   void begin(Nanoseconds now, Bytes& out) override;
   size_t wanted() const override;
   bool takes_parts() const override { return !beneath_->is_over() && beneath_->takes_parts(); }
-  void take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
+  void on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
   const char* late() const override;
 
   // Called when the test is over. Without a segment the connection itself is to be used.

@@ -25,7 +25,7 @@ Status ShmWire::start(WireEvents& events) {
 // ---------------------------------------------------------------------------------------- sending
 
 size_t ShmWire::send(std::span<WorkRequest* const> frames) {
-  if (!writer_.look()) {
+  if (!writer_.refresh()) {
     break_ring();
     return 0;
   }
@@ -35,7 +35,7 @@ size_t ShmWire::send(std::span<WorkRequest* const> frames) {
     const WorkRequest& frame = *frames[taken++];
     std::array<iovec, 3> pieces;
     const size_t done = put(pieces.data(), pieces_of(frame, pieces.data()));
-    if (Status status = note(frame, done); !status) {
+    if (Status status = on_sent(frame, done); !status) {
       events_->on_broken(status);
       return taken;
     }
@@ -79,7 +79,7 @@ void ShmWire::ring() {
 }
 
 uint64_t ShmWire::backlog_bytes() {
-  if (is_open()) writer_.look();
+  if (is_open()) writer_.refresh();
   return held_bytes_ + writer_.unread();
 }
 
@@ -89,7 +89,7 @@ bool ShmWire::receive() {
   size_t total = 0;
   size_t frames = 0;
   while (is_open() && total < kReceiveBytesPerTurn && frames < kFramesPerTurn) {
-    if (reader_.available() == 0 && !reader_.look()) {
+    if (reader_.available() == 0 && !reader_.refresh()) {
       break_ring();
       return true;
     }
@@ -168,7 +168,7 @@ bool ShmWire::poll() {
 }
 
 bool ShmWire::look_for_room() {
-  if (!writer_.look()) {
+  if (!writer_.refresh()) {
     break_ring();
     return true;
   }
@@ -183,7 +183,7 @@ progress::Polled::Sleep ShmWire::may_sleep() {
   reader_.sleep();
   if (blocked_) writer_.wait();
   // The signs are set before the last look: the peer rings for everything that comes after them.
-  const bool valid = reader_.look() && writer_.look();
+  const bool valid = reader_.refresh() && writer_.refresh();
   const bool has_room = blocked_ && writer_.room() >= kWorthwhile;
   return valid && reader_.available() == 0 && !has_room ? Sleep::until_woken : Sleep::no;
 }

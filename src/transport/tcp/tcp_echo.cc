@@ -18,7 +18,7 @@ size_t TcpEcho::wanted() const {
   return done_ < kPings * kPingBytes ? kPingBytes : kBulkBytes;
 }
 
-void TcpEcho::take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
+void TcpEcho::on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) {
   done_ += bytes.size();
   over_ = done_ == kTestBytes;
   if (!dialer_) {

@@ -15,7 +15,7 @@ class TcpEcho final : public RailTest {
   void begin(Nanoseconds now, Bytes& out) override;
   size_t wanted() const override;
   bool takes_parts() const override { return !dialer_; }
-  void take(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
+  void on_bytes(std::span<const std::byte> bytes, Nanoseconds now, Bytes& out) override;
   const char* late() const override;
 
  private:

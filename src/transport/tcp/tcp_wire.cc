@@ -92,7 +92,7 @@ size_t TcpWire::account(std::span<WorkRequest* const> frames, size_t bytes) {
     const WorkRequest& frame = *frames[taken];
     const size_t sent = std::min(bytes, frame_bytes(frame));
     bytes -= sent;
-    if (Status status = note(frame, sent); !status) events_->on_broken(status);
+    if (Status status = on_sent(frame, sent); !status) events_->on_broken(status);
   }
   return taken;
 }

@@ -122,3 +122,18 @@ def test_a_constant_matters_only_beside_other_seeds(sensitivity):
     assert much.beside == pytest.approx(2 / 1.01) and much.figure == "long"
     ended = sensitivity.compare(constant, usual, seeds, [usual, {"the program did not end well": -1}])
     assert ended.beside == float("inf") and ended.figure == "the program did not end well"
+
+
+def test_a_job_that_fails_with_one_seed_fails(sensitivity):
+    assert sensitivity.medians([{"a": 1.0}, {"a": 5.0}, {"a": 2.0}]) == {"a": 2.0}
+    assert sensitivity.medians([{"a": 1.0}, {"a": -1}, {"a": 2.0}]) == {"a": -1}
+    ended = {"the program did not end well": -1}
+    assert sensitivity.medians([{"a": 1.0}, ended]) == ended
+
+
+def test_a_call_goes_on_with_the_runs_of_the_same_build(sensitivity, tmp_path):
+    file = tmp_path / "sensitivity.json"
+    assert sensitivity.known(file, {"a": 1.0}) == {} == sensitivity.known(None, {"a": 1.0})
+    file.write_text('{"usual": {"a": 1.0}, "runs": {"pull.cc:kAlike=2.0": {"a": 1.5}}}')
+    assert sensitivity.known(file, {"a": 1.0}) == {"pull.cc:kAlike=2.0": {"a": 1.5}}
+    assert sensitivity.known(file, {"a": 1.1}) == {}

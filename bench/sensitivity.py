@@ -33,7 +33,7 @@ from rich.progress import track
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src/control", "src/engine/endpoint", "src/engine/flow", "src/engine/membership")
+FOLDERS = ("src/rails", "src/engine/endpoint", "src/engine/flow", "src/engine/membership")
 NOT_COPIED = ("build", "out", "dist", "__pycache__")
 FACTORS = (0.5, 2.0)
 SEEDS = (1, 2, 3)

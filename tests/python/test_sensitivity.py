@@ -72,7 +72,7 @@ def sensitivity():
 
 
 def test_constants_are_numbers_that_follow_from_no_other(sensitivity, tmp_path, monkeypatch):
-    folder = tmp_path / "src" / "control"
+    folder = tmp_path / sensitivity.FOLDERS[0]
     folder.mkdir(parents=True)
     (folder / "pull.cc").write_text(SOURCE)
     (folder / "tuner.h").write_text(HEADER)
@@ -92,11 +92,11 @@ def test_every_constant_that_is_left_out_exists(sensitivity):
 
 def test_a_source_reads_the_factors_of_its_constants(sensitivity):
     names = {"kAlike", "kLong", "kHalf"}
-    assert sensitivity.make_scalable(SOURCE, "src/control/pull.cc", names) == SCALABLE
+    assert sensitivity.make_scalable(SOURCE, "src/rails/pull.cc", names) == SCALABLE
 
 
 def test_a_header_reads_them_after_its_first_line(sensitivity):
-    text = sensitivity.make_scalable(HEADER, "src/control/tuner.h", {"kBytes", "kMany"})
+    text = sensitivity.make_scalable(HEADER, "src/rails/tuner.h", {"kBytes", "kMany"})
     assert text.splitlines()[1:3] == ["#pragma once", '#include "base/scaled.h"']
     assert ("  static inline const uint64_t kBytes = "
             '::sensitivity::scaled<uint64_t>("tuner.h:kBytes", 128 * 1024);') in text
@@ -115,7 +115,7 @@ def test_the_worst_figure_is_the_one_that_other_seeds_explain_least(sensitivity)
 def test_a_constant_matters_only_beside_other_seeds(sensitivity):
     usual = {"short": 1.0, "long": 10.0}
     seeds = {"short": 1.2, "long": 1.01}
-    constant = sensitivity.Constant("src/control/pull.cc", "kAlike", "0.7")
+    constant = sensitivity.Constant("src/rails/pull.cc", "kAlike", "0.7")
     little = sensitivity.compare(constant, usual, seeds, [{"short": 1.1, "long": 10.0}, usual])
     assert little.beside <= 1 and little.largest == pytest.approx(1.1)
     much = sensitivity.compare(constant, usual, seeds, [usual, {"short": 1.0, "long": 5.0}])
@@ -137,3 +137,10 @@ def test_a_call_goes_on_with_the_runs_of_the_same_build(sensitivity, tmp_path):
     file.write_text('{"usual": {"a": 1.0}, "runs": {"pull.cc:kAlike=2.0": {"a": 1.5}}}')
     assert sensitivity.known(file, {"a": 1.0}) == {"pull.cc:kAlike=2.0": {"a": 1.5}}
     assert sensitivity.known(file, {"a": 1.1}) == {}
+
+
+def test_no_two_constants_of_the_library_have_one_key(sensitivity):
+    for folder in sensitivity.FOLDERS:
+        assert (ROOT / folder).is_dir()
+    keys = [each.key for each in sensitivity.constants(ROOT)]
+    assert len(keys) == len(set(keys)) > 100

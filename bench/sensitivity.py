@@ -10,7 +10,8 @@ environment, and bench/sensitivity/measures.cc is run with each. Simulated time 
 with the same seed, so any difference comes from the constant. A change in when frames are sent changes
 the random delays of those after it, too: what other seeds change with the usual constants does not count.
 A row is the constant's largest change of a figure: above 1, jobs take longer with it. Rows are ordered by
-the change beside that of other seeds. The library would do without a constant that changes nothing.
+the change beside that of other seeds. A constant that changes nothing here may
+matter to jobs that are not measured.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def sensitivity():
 
 
 def test_constants_are_numbers_that_follow_from_no_other(sensitivity, tmp_path, monkeypatch):
-    folder = tmp_path / "src" / "rails"
+    folder = tmp_path / sensitivity.FOLDERS[0]
     folder.mkdir(parents=True)
     (folder / "pull.cc").write_text(SOURCE)
     (folder / "tuner.h").write_text(HEADER)
@@ -125,3 +125,25 @@ def test_a_constant_matters_only_beside_other_seeds(sensitivity):
     assert much.beside == pytest.approx(2 / 1.01) and much.figure == "long"
     ended = sensitivity.compare(constant, usual, seeds, [usual, {"the program did not end well": -1}])
     assert ended.beside == float("inf") and ended.figure == "the program did not end well"
+
+
+def test_a_job_that_fails_with_one_seed_fails(sensitivity):
+    assert sensitivity.medians([{"a": 1.0}, {"a": 5.0}, {"a": 2.0}]) == {"a": 2.0}
+    assert sensitivity.medians([{"a": 1.0}, {"a": -1}, {"a": 2.0}]) == {"a": -1}
+    ended = {"the program did not end well": -1}
+    assert sensitivity.medians([{"a": 1.0}, ended]) == ended
+
+
+def test_a_call_goes_on_with_the_runs_of_the_same_build(sensitivity, tmp_path):
+    file = tmp_path / "sensitivity.json"
+    assert sensitivity.known(file, {"a": 1.0}) == {} == sensitivity.known(None, {"a": 1.0})
+    file.write_text('{"usual": {"a": 1.0}, "runs": {"pull.cc:kAlike=2.0": {"a": 1.5}}}')
+    assert sensitivity.known(file, {"a": 1.0}) == {"pull.cc:kAlike=2.0": {"a": 1.5}}
+    assert sensitivity.known(file, {"a": 1.1}) == {}
+
+
+def test_no_two_constants_of_the_library_have_one_key(sensitivity):
+    for folder in sensitivity.FOLDERS:
+        assert (ROOT / folder).is_dir()
+    keys = [each.key for each in sensitivity.constants(ROOT)]
+    assert len(keys) == len(set(keys)) > 100

@@ -27,9 +27,10 @@ Status OfiWire::post_receive(size_t index) {
 
 bool OfiWire::poll() {
   const bool may_hold = queue_ == Queue::unknown || queue_ == Queue::emptied;
-  const bool may_take = may_hold || stalled_ || !unposted_.empty() || !port_->tells();
-  if (!is_fenced() && may_take) return take_completions();
-  if (!is_fenced()) watch_writes();
+  if (!is_fenced()) {  // it has a port
+    if (may_hold || stalled_ || !unposted_.empty() || !port_->tells()) return take_completions();
+    watch_writes();
+  }
   if (events_->has_output()) events_->on_ready();
   return false;
 }

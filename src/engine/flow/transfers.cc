@@ -83,14 +83,15 @@ uint64_t Transfers::repost(PeerLinks& links, WorkQueue& requests) {
 void Transfers::withdraw(const transport::WorkOwner& owner) {
   WorkQueue unsent;
   if (gate_ != nullptr) gate_->withdraw(owner, unsent);
-  peers_.each_connected([&](PeerLinks& links) {
-    links.withdraw(owner, unsent);
-    for (Link& link : links.links()) {
+  for (const auto& links : peers_.all()) {  // something may wait for a first connection
+    if (links == nullptr) continue;
+    links->withdraw(owner, unsent);
+    for (Link& link : links->links()) {
       for (int i = 0; i < link.connection->landings(); ++i) {
         if (link.connection->landing(i).owner == &owner) link.connection->abandon_landing(i);
       }
     }
-  });
+  }
   give_all(unsent);
 }
 

@@ -28,11 +28,11 @@ inline constexpr uint32_t kTimings = 8;
 inline constexpr uint32_t kWorthTiming = 4 * 1024;  // bytes
 
 // ---------------------------------------------------------------------------------------------- choice
-// Up to so many bytes, header included, backlogs are not asked for where one rail has everything: two
-// system calls would take longer than the transfer.
+// Up to so many bytes, header included, backlogs are not asked for where one rail has everything: that
+// takes a system call a rail.
 inline constexpr uint64_t kUnaskedBytesMax = 4 * 1024;
-// What is taken back from a slow rail must gain so much; where that ends the connection, as much as
-// making one again costs (ADR 13).
+// Transfers are taken back from a slow rail only if they arrive so much sooner elsewhere; where that ends
+// the connection, the second number counts, which is what making one again costs (ADR 13).
 inline constexpr Nanoseconds kHedgeGain = 5 * kMillisecond;
 inline constexpr Nanoseconds kLastResortGain = 100 * kMillisecond;
 

@@ -7,6 +7,10 @@ namespace {
 
 double rate_of(const Link& link) { return std::max(link.monitor.rate_bytes_per_s(), 1.0); }
 
+bool may_carry(const Link& link) { return link.is_usable() && !link.is_unproven(); }
+
+bool is_free(const Link& link) { return may_carry(link) && link.connection->has_room(); }
+
 }  // namespace
 
 RailChoice::Chosen RailChoice::next(Nanoseconds now, const transport::WorkRequest& request,
@@ -45,7 +49,7 @@ RailChoice::Chosen RailChoice::quickest(Nanoseconds now, uint32_t bytes, bool ti
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
     const auto rail = static_cast<size_t>(link.connection->rail);
-    if (!link.is_usable() || link.is_unproven() || !link.connection->has_room()) continue;
+    if (!is_free(link)) continue;
     if (lanes_[rail] != nullptr && lanes_[rail]->backlog <= link.backlog) continue;
     lanes_[rail] = &link;
     if (port_.is_free(rail, now)) free |= 1u << rail;
@@ -62,10 +66,7 @@ RailChoice::Chosen RailChoice::quickest(Nanoseconds now, uint32_t bytes, bool ti
 Link* RailChoice::settled(uint32_t bytes) {
   const int rail = times_.settled(bytes);
   Link* const link = rail < 0 ? nullptr : only_link(rail);
-  if (link == nullptr || !link->is_usable() || link->is_unproven() || link->backlog >= kBulk ||
-      !link->connection->has_room()) {
-    return nullptr;
-  }
+  if (link == nullptr || link->backlog >= kBulk || !is_free(*link)) return nullptr;
   times_.passed(bytes);
   return link;
 }
@@ -100,9 +101,7 @@ bool RailChoice::is_worth_timing(const Link& link, const transport::WorkRequest&
 Link* RailChoice::sole(uint64_t bytes) {
   const int rail = bytes <= kUnaskedBytesMax ? binder_.sole() : rails::RailBinder::kWait;
   Link* const link = rail == rails::RailBinder::kWait ? nullptr : only_link(rail);
-  if (link == nullptr || !link->is_usable() || link->is_unproven() || !link->connection->has_room()) {
-    return nullptr;
-  }
+  if (link == nullptr || !is_free(*link)) return nullptr;
   const double finish =
       link->connection->latency_s + static_cast<double>(link->backlog + bytes) / rate_of(*link);
   return rails::RailBinder::is_far_too_long(finish) ? nullptr : link;
@@ -113,7 +112,7 @@ Link* RailChoice::soonest(Nanoseconds now, uint64_t bytes, uint64_t queued_bytes
   std::fill(loads_.begin(), loads_.end(), rails::RailLoad());
   std::fill(lanes_.begin(), lanes_.end(), nullptr);
   for (Link& link : links_) {
-    if (!link.is_usable() || link.is_unproven()) continue;
+    if (!may_carry(link)) continue;
     const auto rail = static_cast<size_t>(link.connection->rail);
     const uint64_t waiting = loads_of_.backlog(link, now);
     rails::RailLoad& load = loads_[rail];

@@ -47,13 +47,13 @@ CONSTANT = re.compile(
 # Constants that are no measure of anything, by file and name: sizes of arrays, bounds of memory, numbers
 # of ways and stages, arithmetic.
 STRUCTURAL = {
-    "policy.h": {"kRailsMax"}, "transfer_times.h": {"kBytesMax", "kShortest", "kClasses", "kSamples"},
-    "share_tuner.h": {"kBytesMax", "kRailsTried", "kTogether", "kWithout", "kNone", "kSizes", "kAgain",
-                      "kSamples"},
-    "share_tuner.cc": {"kBits"}, "aggregation_shares.h": {"kClasses", "kSamplesMax"},
+    "policy.h": {"kRailsMax"}, "tuner.h": {"kNone"},
+    "share_tuner.h": {"kRailsTried", "kTogether", "kWays", "kSizes"},
+    "share_tuner.cc": {"kBits"}, "aggregation_shares.h": {"kClasses"},
     "device_list.cc": {"kMaskWords", "kBytesMax"}, "binder.h": {"kWait"}, "rail_divider.h": {"kSlotMask"},
     "broken_pairs.h": {"kStepsMax", "kClassesMax"}, "agreement.h": {"kBehindMax"},
-    "shrink.h": {"kEndedMax"},
+    "shrink.h": {"kEndedMax"}, "constants.h": {"kTellsPerCredit", "kTunedBytesMax", "kShortestTransfers",
+                                                "kSamples", "kReportedMax"},
 }
 SCALED = """// The factor of a constant, from the environment.
 #pragma once

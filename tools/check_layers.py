@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that no layer includes a layer above it, and that no Python package imports one that is built on
-it: docs/architecture.md, "The layers".
+it: docs/architecture.md, "The layers"; and that each folder of the engine has a test of its own.
 
     tools/check_layers.py [ROOT]
 
@@ -120,6 +120,10 @@ PRIVATE_SEEN = {("nezha_tools/aggregator/service.py", "nezha._native")}
 # Programs import these with nothing but Python installed. A function that needs NumPy imports it.
 BARE = ("nezha/",)
 NOT_BARE = ("nezha/torch/",)
+# The table of the tests that each folder of the engine has.
+PAGE_OF_ROOMS = "docs/architecture.md"
+TESTS_OF_ROOMS = "| room | tests in `tests/unit/` |\n"
+ROW = re.compile(r"^\| `(\w+)` \| (.*) \|$", re.MULTILINE)
 DEFINED = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :|(?: [^;]*)?\{)", re.MULTILINE)
 DECLARED = re.compile(r"^(?:class|struct) (\w+);", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s+(<[^>]+>|"[^"]+")', re.MULTILINE)
@@ -251,9 +255,25 @@ def check_packages(root: Path) -> List[str]:
     return problems
 
 
+def untested_rooms(root: Path) -> List[str]:
+    """Folders of the engine without a test in the table of docs/architecture.md, and tests in it that do
+    not exist."""
+    page = root / PAGE_OF_ROOMS
+    rooms = sorted(path for path in (root / "src/engine").glob("*") if path.is_dir())
+    if not page.exists():
+        return []
+    _, _, table = page.read_text().partition(TESTS_OF_ROOMS)
+    named = {room: re.findall(r"`(\w+\.cc)`", tests)
+             for room, tests in ROW.findall(table.partition("\n\n")[0])}
+    problems = [f"{PAGE_OF_ROOMS}: names no test of src/engine/{room.name}"
+                for room in rooms if not named.get(room.name)]
+    return problems + [f"{PAGE_OF_ROOMS}: {room} has no test {test}" for room, tests in named.items()
+                       for test in tests if not (root / "tests/unit" / test).exists()]
+
+
 def check(root: Path) -> List[str]:
     """All offences, one line each."""
-    problems = check_packages(root) + declared_above(root)
+    problems = check_packages(root) + declared_above(root) + untested_rooms(root)
     for path, relative, line, included in includes(root, "src"):
         reason = offence(relative, included)
         if layer_of(relative) not in ALLOWED:

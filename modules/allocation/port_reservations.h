@@ -64,7 +64,7 @@ class PortReservations {
   void use(uint32_t rail) { ports_[rail].won = {}; }
   // Nobody takes it: the frame that gives it back. Empty when it was not won.
   std::optional<ReserveFrame> give_back(uint32_t rail);
-  // The port is idle: the grant for who was refused before.
+  // The port is idle: the grant for the rank that was refused last, if there is one.
   std::optional<ReserveFrame> grant_refused(uint32_t rail, Nanoseconds now);
   // The message for which the rank has a grant begins to arrive.
   void arriving(uint32_t rail, int peer);

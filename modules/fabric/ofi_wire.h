@@ -74,6 +74,9 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
  private:
   // Limit of the frames and announcements that were sent and that the peer has not taken in.
   static constexpr uint32_t kSlots = 32;
+  // No two frames that are arriving have the same place in `incoming_`, and no frame of a sender that
+  // keeps to the limit ends the connection.
+  static_assert(kIncomingMax == kSlots);
   // Limits of the announced payloads that have not landed: enough to keep the rail busy while a
   // grant travels, and so few that the rail of a transfer is chosen late.
   static constexpr uint32_t kAnnounced = 12;
@@ -300,7 +303,7 @@ class OfiWire final : public Wire, private progress::Polled, private progress::P
   // Receiving.
   std::array<Incoming, kSlots> incoming_;  // by number
   uint32_t next_incoming_ = 0;             // of the next data frame whose header arrives
-  std::array<PendingGrant, kSlots> grants_;  // not sent yet
+  std::array<PendingGrant, kAnnounced> grants_;  // not sent yet
   uint32_t grants_first_ = 0;
   uint32_t grants_count_ = 0;
   uint16_t messages_received_ = 0;

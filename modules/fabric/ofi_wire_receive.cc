@@ -239,13 +239,14 @@ void OfiWire::on_announce(std::span<const std::byte> body) {
       body.size() != wire::kHeaderBytes + arrival->trailer_length) {
     return break_protocol("announced what goes with its header");
   }
+  if (grants_count_ == kAnnounced) return break_protocol("announced more frames than it may");
   ++next_incoming_;
   std::memcpy(arrival->trailer.data(), &body[wire::kHeaderBytes], arrival->trailer_length);
   grant(*arrival);
 }
 
 void OfiWire::grant(Arrival& arrival) {
-  PendingGrant& pending = grants_[(grants_first_ + grants_count_++) % kSlots];
+  PendingGrant& pending = grants_[(grants_first_ + grants_count_++) % kAnnounced];
   pending.grant = {arrival.number, 0, 0};
   pending.wanted = arrival.destination != nullptr;
   if (!pending.wanted) return pass_on(arrival);
@@ -269,7 +270,7 @@ bool OfiWire::flush_grants() {
     if (!send_message(OfiMessageKind::grant, kBody, pending.wanted)) return false;
     if (pending.wanted) incoming(pending.grant.number).enter(Incoming::State::granted);
     if (pending.wanted && arriving_++ == 0) arriving_since_ = loop_.clock().now();
-    grants_first_ = (grants_first_ + 1) % kSlots;
+    grants_first_ = (grants_first_ + 1) % kAnnounced;
     --grants_count_;
   }
   return true;

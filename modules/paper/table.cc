@@ -46,7 +46,8 @@ class TablePolicy final : public Policy {
     return shares;
   }
 
-  // The row of the rails that are up now, as it stands: what has begun decides nothing in it.
+  // Shares of an operation that is under way. They are read from the row of the rails that are up now;
+  // only operations that begin, or end, change that row.
   Shares review(const OpSample& since, std::span<const RailSnapshot> rails) override {
     probe_.learn(since);
     const OpClass& op = since.op;

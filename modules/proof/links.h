@@ -36,11 +36,6 @@ struct SliceLinks {
   uint32_t parts() const { return program(0).parts; }
 };
 
-inline bool receives(const Step& step) {
-  return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
-         step.kind == StepKind::recv_reduce;
-}
-
 // Which of a rank's memories a step reads (a reduction: its own operand) and writes.
 enum class Location : uint8_t { nowhere, input, output, workspace };
 

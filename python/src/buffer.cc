@@ -146,9 +146,10 @@ std::string dlpack_complaint(nb::handle object) {
 }  // namespace
 
 void Buffer::acquire(nb::handle object, Access access, const char* argument, Elements elements) {
+  // First what most calls pass; tensors of torch have no buffer protocol.
+  if (try_buffer_protocol(object, access, argument, elements)) return;
   if (is_torch_tensor(object)) return take_tensor(object, argument, elements);
-  if (try_buffer_protocol(object, access, argument, elements) ||
-      try_array_interface(object, access, argument, elements) ||
+  if (try_array_interface(object, access, argument, elements) ||
       try_dlpack(object, access, argument, elements)) {
     return;
   }

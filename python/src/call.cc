@@ -32,12 +32,18 @@ void refuse(Given given, const char* name, const char* wanted) {
 }
 
 nezha_op to_op(Given given) {
-  std::string name;
-  if (!nb::try_cast(given, name)) refuse(given, "op", ("a str, one of " + known_ops()).c_str());
+  Py_ssize_t length = 0;
+  const bool is_text = PyUnicode_Check(given.ptr());
+  const char* const text = is_text ? PyUnicode_AsUTF8AndSize(given.ptr(), &length) : nullptr;
+  if (text == nullptr) {
+    PyErr_Clear();  // a str that no UTF-8 can say
+    refuse(given, "op", ("a str, one of " + known_ops()).c_str());
+  }
+  const std::string_view name(text, static_cast<size_t>(length));
   for (size_t i = 0; i < kOps.size(); ++i) {
     if (kOps[i] == name) return static_cast<nezha_op>(i);
   }
-  raise(NEZHA_INVALID_ARGUMENT, "op '" + name + "' is unknown: use one of " + known_ops());
+  raise(NEZHA_INVALID_ARGUMENT, "op '" + std::string(name) + "' is unknown: use one of " + known_ops());
 }
 
 nezha_op operator_on(const Buffer& x, nezha_op op) {

@@ -25,19 +25,13 @@ using nezha::context::ContextRequest;
 
 namespace {
 
-// Such a world meets nobody, not even an earlier one of this process.
-std::string name_of_a_world_of_one() {
-  static std::atomic<uint64_t> worlds{0};
-  return "-" + std::to_string(getpid()) + "-" + std::to_string(worlds++);
-}
-
 // Where the ranks meet, and the secret that rank 0 made for them, by what the program has already.
 Status meet(const nezha_exchange& given, ContextRequest* request) {
   nezha_exchange theirs{};
   NEZHA_RETURN_IF_ERROR(read_sized(&given, &theirs));
   NEZHA_RETURN_IF_ERROR(context::check_rank(request->rank, request->world_size));
   if (request->world_size == 1) {
-    request->store = context::kNobodyToMeet + name_of_a_world_of_one();
+    request->store = context::kNobodyToMeet;
     return Status::ok();
   }
   // Also with options that are wrong: the others are in the same calls, and nothing ends those.
@@ -67,6 +61,10 @@ Status join(const nezha_init_options& options, nezha_comm_t* out) {
     request.callbacks = &callbacks;
   } else if (options.exchange != nullptr) {
     NEZHA_RETURN_IF_ERROR(meet(*options.exchange, &request));
+  }
+  if (request.world_size == 1 && request.store == context::kNobodyToMeet) {
+    static std::atomic<uint64_t> worlds{0};  // it does not meet an earlier one of this process either
+    request.store += "-" + std::to_string(getpid()) + "-" + std::to_string(worlds++);
   }
   auto context = Context::create(request);
   if (!context) return context.status();
@@ -115,7 +113,6 @@ nezha_code nezha_init_from_environment(const nezha_init_options* given, nezha_co
       }
       if (!found) return found.status();
       store = found->store;
-      if (store == context::kNobodyToMeet) store += name_of_a_world_of_one();
       options.store = store.c_str();
     }
     return join(options, out);

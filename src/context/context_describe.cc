@@ -76,7 +76,14 @@ std::string Context::stats_json() {
   }
   JsonWriter json;
   const engine::EngineCounters done = engine_->counters();
-  json.begin_object().field("operations", done.operations);
+  json.begin_object().field("operations_begun", done.operations).key("operations").begin_array();
+  engine_->profile().each([&](Collective kind, uint64_t bytes_max,
+                              const engine::OperationProfile::Row& row) {
+    json.begin_object().field("collective", name_of(kind)).field("bytes_max", bytes_max);
+    json.field("count", row.count).field("bytes", row.bytes);
+    json.field("seconds", static_cast<double>(row.time) / kSecond).end_object();
+  });
+  json.end_array();
   const engine::GateCounters& gate = done.gate;
   json.field("messages_gated", gate.messages).field("messages_waited", gate.waited);
   json.field("messages_diverted", gate.diverted);

@@ -100,13 +100,15 @@ void Arrivals::on_down(Connection& connection, WorkQueue& unacknowledged, const 
     if (landing.owner != nullptr) landing.owner->landing_lost(landing);
   }
   PeerLinks& links = parts_.peers.of(connection.peer);
-  links.left |= in_order;
+  if (in_order && !links.said_goodbye()) {
+    links.set_presence(links.is_gone() ? Presence::left : Presence::leaving);
+  }
   ++connections_lost_;
   parts_.flight.rail(RailEventKind::lost, connection, in_order ? "left in order" : why.message());
   Link* const link = links.find(connection.rail, connection.lane);
-  if (links.gone || link == nullptr) {  // nobody waits for it any more
+  if (links.is_gone() || link == nullptr) {  // nobody waits for it any more
     parts_.transfers.drop(unacknowledged);
-  } else if (!links.left) {
+  } else if (links.is_here()) {
     parts_.supervisor.on_lost(links, *link, unacknowledged, why);
   } else {
     parts_.transfers.repost(links, unacknowledged);  // the peer leaves; its other connections say so, too

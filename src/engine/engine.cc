@@ -51,14 +51,15 @@ void Engine::destroy_group(Group& group) noexcept {
 // ------------------------------------------------------------------------------- progress
 
 Status Engine::begin(Group& group, const OpRequest& request, Work& work) {
-  NEZHA_RETURN_IF_ERROR(parts_.operations.begin(group, request, work));
+  const Nanoseconds now = this->now();
+  NEZHA_RETURN_IF_ERROR(parts_.operations.begin(group, request, work, now));
   if (request.attended && memory_ != nullptr) memory_->attend();
   // Where several operations are under way, the frames of all except the first leave together in
   // the next turn of the loop: one system call for many.
   if (open_calls(group) > 1) {
     next_wakeup_ = 0;
   } else {
-    run(now());
+    run(now);
   }
   return Status::ok();
 }

@@ -125,6 +125,7 @@ class Engine : public GroupCalls, public progress::LoopClient {
   // ---- looking
   Nanoseconds now() const { return parts_.clock.now(); }
   EngineCounters counters() const NEZHA_REQUIRES_LOCK;
+  const OperationProfile& profile() const NEZHA_REQUIRES_LOCK { return parts_.flight.profile(); }
   // True: operations are running or frames wait to leave, so somebody has to drive the loop.
   bool has_work() const NEZHA_REQUIRES_LOCK;
   // Whether a collective of more than so many bytes is under way.

@@ -85,7 +85,7 @@ void GroupKeeper::drop_orphans() noexcept {
   const auto is_orphan = [this](const auto& group) {
     const auto& by = group->parked;
     return !by.empty() && std::all_of(by.begin(), by.end(), [&](const Group::Parked& each) {
-      return parts_.peers.of(each.peer).gone;
+      return parts_.peers.of(each.peer).is_gone();
     });
   };
   while (true) {

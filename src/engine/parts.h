@@ -43,7 +43,7 @@ struct Parts {
   GroupTable groups;
   ParkedBudget parked{options, GroupKeeper::kBytesOfGroup};
   FlightLog flight{clock};
-  ProgressTable progress{clock, options.world_size};
+  ProgressTable progress{options.world_size};
   Failures failures{options, groups, peers, pool, agenda};
   Transfers transfers{options, clock, peers, pool, agenda};
   CreditAccounts credit{options, clock, groups, peers, transfers, agenda};

@@ -3,16 +3,6 @@
 #include <algorithm>
 
 namespace nezha::rails {
-namespace {
-
-// A silence longer than this many times the patience was a fault of the connection: with more
-// patience it would have cost more.
-constexpr int kHardlyLonger = 3;
-// For this long after such a fault further silences do not raise the patience: the kernel still
-// sends lost data again, with pauses between.
-constexpr Nanoseconds kHealing = 2 * kSecond;
-
-}  // namespace
 
 LinkHealth::Change LinkHealth::judge(Nanoseconds now, Nanoseconds heard, Nanoseconds freshest,
                                      Nanoseconds expected_since) {

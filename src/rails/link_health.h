@@ -15,16 +15,9 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "rails/constants.h"
 
 namespace nezha::rails {
-
-struct HealthRules {
-  Nanoseconds patience = 36 * kMillisecond;       // three beats, while there is work with the peer
-  Nanoseconds patience_max = 400 * kMillisecond;
-  Nanoseconds patience_half_life = 10 * kSecond;
-  Nanoseconds idle_patience = 1600 * kMillisecond;  // three beats and a little, without work
-  Nanoseconds dead_after = 1 * kSecond;
-};
 
 class LinkHealth {
  public:

@@ -18,12 +18,11 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "rails/constants.h"
 
 namespace nezha::rails {
 
 inline constexpr uint32_t kRailsMax = 16;
-// Bytes; shorter operations take mostly the processors' time.
-inline constexpr uint64_t kShortBytes = 8 * 1024;
 
 // The state of one rail when a policy decides.
 struct RailSnapshot {

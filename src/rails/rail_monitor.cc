@@ -4,25 +4,13 @@
 #include <cmath>
 
 namespace nezha::rails {
-namespace {
-
-// Memory of the average: after 50 ms of busy time a change counts for 92 %.
-constexpr double kMemorySeconds = 20e-3;
-// The least weight of a busy period's first piece whose rate differs from the estimate by more than
-// kSurprise of it: by more than bursts and late acknowledgements explain.
-constexpr double kFirstPieceWeight = 0.5;
-constexpr double kSurprise = 0.5;
-// Keeps predictions finite for a rail that stands still.
-constexpr double kSlowest = 1000;
-
-}  // namespace
 
 RailMonitor::RailMonitor(double nominal_bytes_per_s)
     : rate_(nominal_bytes_per_s > 0 && std::isfinite(nominal_bytes_per_s) ? nominal_bytes_per_s
                                                                          : kNominalBytesPerS) {}
 
 void RailMonitor::suppose(double bytes_per_s) {
-  if (measured_ || !(bytes_per_s > kSlowest) || (supposed_ && bytes_per_s < rate_)) return;
+  if (measured_ || !(bytes_per_s > kStandsStill) || (supposed_ && bytes_per_s < rate_)) return;
   supposed_ = true;
   rate_ = bytes_per_s;
 }
@@ -41,8 +29,8 @@ bool RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogge
   }
   const Nanoseconds duration = now - piece_start_;
   const uint64_t bytes = drained_total - piece_bytes_;
-  const bool enough = duration >= kShortest && bytes >= kSmallest;
-  if (!enough && duration < kLongest) return false;
+  const bool enough = duration >= kPieceShortest && bytes >= kPieceSmallest;
+  if (!enough && duration < kPieceLongest) return false;
   fold(duration, bytes);
   piece_start_ = now;
   piece_bytes_ = drained_total;
@@ -55,7 +43,7 @@ bool RailMonitor::sample(Nanoseconds now, uint64_t drained_total, bool backlogge
 bool RailMonitor::raise(Nanoseconds now, uint64_t drained_total) {
   const Nanoseconds duration = now - piece_start_;
   const uint64_t bytes = drained_total - piece_bytes_;
-  if (bytes < kSmallest || duration <= 0 || !measured_) return false;
+  if (bytes < kPieceSmallest || duration <= 0 || !measured_) return false;
   if (static_cast<double>(bytes) / static_cast<double>(duration) * kSecond <= rate_) return false;
   fold(duration, bytes);
   return true;
@@ -63,13 +51,13 @@ bool RailMonitor::raise(Nanoseconds now, uint64_t drained_total) {
 
 void RailMonitor::fold(Nanoseconds duration, uint64_t bytes) {
   const double seconds = static_cast<double>(duration) / kSecond;
-  double seen = std::max(static_cast<double>(bytes) / seconds, kSlowest);
+  double seen = std::max(static_cast<double>(bytes) / seconds, kStandsStill);
   if (!measured_) {
     measured_ = true;
     rate_ = seen;
     return;
   }
-  double weight = 1 - std::exp(-seconds / kMemorySeconds);
+  double weight = 1 - std::exp(-seconds / kRateMemoryS);
   const double believed = rate_ * raise_;
   raise_ = first_piece_ && seen > believed ? 2 * raise_ : kFirstPieceRaise;
   if (first_piece_) {

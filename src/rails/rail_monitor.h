@@ -10,16 +10,12 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "rails/constants.h"
 
 namespace nezha::rails {
 
 class RailMonitor {
  public:
-  static constexpr Nanoseconds kShortest = 1 * kMillisecond;
-  static constexpr uint64_t kSmallest = 64 * 1024;
-  // A piece ends after this long even when it stayed small: slow and stalled rails.
-  static constexpr Nanoseconds kLongest = 50 * kMillisecond;
-
   // `nominal_bytes_per_s` holds until something was measured; 0 or less: 1 Gbit/s.
   explicit RailMonitor(double nominal_bytes_per_s);
 
@@ -40,13 +36,10 @@ class RailMonitor {
   void fold(Nanoseconds duration, uint64_t bytes);
   bool raise(Nanoseconds now, uint64_t drained_total);
 
-  // The first piece after an idle gap may contain a saved-up burst: its rate counts as at most this
-  // factor times the estimate, which moves at least half of the way to it. Each further first piece
-  // in a row that exceeds this limit doubles the factor. So busy periods that are all shorter than
-  // one piece still move the estimate, however wrong it is.
-  static constexpr double kFirstPieceRaise = 1.5;
-
   double rate_;
+  // The estimate moves at least half of the way to the limited rate of a first piece. Each further first
+  // piece in a row that exceeds the limit doubles the factor. So busy periods that are all shorter than
+  // one piece still move the estimate, however wrong it is.
   double raise_ = kFirstPieceRaise;
   bool measured_ = false;
   bool supposed_ = false;

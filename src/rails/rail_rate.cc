@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "rails/constants.h"
+
 namespace nezha::rails {
 namespace {
-
-// A peer counts if its rate was learned at most this long before the newest one: several
-// operations, and well below the second in which a rail has to find its share again.
-constexpr Nanoseconds kLately = 200 * kMillisecond;
 
 template <class Counts>
 double slowest(std::span<const PeerRate> peers, Counts counts) {
@@ -29,7 +27,7 @@ double rail_rate(std::span<const PeerRate> peers) {
   }
   if (newest > 0) {
     return slowest(peers, [&](const PeerRate& peer) {
-      return peer.measured_at > 0 && newest - peer.measured_at <= kLately;
+      return peer.measured_at > 0 && newest - peer.measured_at <= kRecentRate;
     });
   }
   const double supposed = slowest(peers, [](const PeerRate& peer) { return peer.known; });

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "rails/constants.h"
 
 namespace nezha::rails {
 
@@ -30,16 +31,9 @@ class Redial {
   Nanoseconds patience() const { return patience_; }
 
  private:
-  static constexpr Nanoseconds kPause = 50 * kMillisecond;
-  static constexpr Nanoseconds kPatience = 250 * kMillisecond;
-  static constexpr Nanoseconds kPatienceMax = 3 * kSecond;
-  static constexpr Nanoseconds kPenaltyMax = 10 * kSecond;
-  static constexpr Nanoseconds kShortLife = 2 * kSecond;
-  static constexpr double kHalfLifeS = 60;
-
   bool under_way_ = false;
   Nanoseconds next_at_ = 0;
-  Nanoseconds patience_ = kPatience;
+  Nanoseconds patience_ = kDialPatience;
   Nanoseconds joined_at_ = 0;
   double flaps_ = 0;
   double spread_ = 0;

@@ -87,7 +87,8 @@ RequestReader::Outcome RequestReader::feed(std::string_view bytes) {
 }
 
 RequestReader::Outcome RequestReader::feed_magic() {
-  // Compared as it comes: a stranger's first byte is enough to know him.
+  // The bytes are compared as they come, so that a client of another protocol is refused by its first
+  // wrong byte.
   if (std::string_view(fixed_.data(), filled_) != kMagic.substr(0, filled_)) {
     constexpr size_t kName = kMagicBytes - 1;  // then comes the version
     const bool ours = std::string_view(fixed_.data(), kName) == kMagic.substr(0, kName);

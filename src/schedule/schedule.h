@@ -70,6 +70,11 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+inline bool receives(const Step& step) {
+  return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
+         step.kind == StepKind::recv_reduce;
+}
+
 // A copy out of the workspace into the output (Builder::keep).
 inline bool is_keep(const Step& step) { return step.kind == StepKind::copy && !step.from_input; }
 

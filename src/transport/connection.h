@@ -149,7 +149,7 @@ class Connection final : private WireEvents {
   // that writes into memory itself may have several.
   int landings() const { return static_cast<int>(incoming_count_); }
   const Landing& landing(int index) const {
-    return incoming_[(incoming_first_ + static_cast<uint32_t>(index)) % kIncomingMax].landing;
+    return incoming_[(incoming_first_ + static_cast<uint32_t>(index)) % Wire::kIncomingMax].landing;
   }
   // Drops the rest of that payload, because its destination is needed again. Nothing touches the
   // destination any more when this returns; a wire that cannot stop one payload stops all of them,
@@ -194,8 +194,6 @@ class Connection final : private WireEvents {
  private:
   // About one chunk is queued here at a time: requests that are not can still get another rail.
   static constexpr uint64_t kQueuedBytesMax = 64 * 1024;
-  // The largest number of data frames that have begun to arrive, or that wait for an older one.
-  static constexpr uint32_t kIncomingMax = 32;
 
   struct ControlFrame {
     WorkRequest request;
@@ -217,7 +215,9 @@ class Connection final : private WireEvents {
 
   // Whether the connection is up and its wire works.
   bool is_usable() const { return up_ && stopped_.is_ok(); }
-  Incoming& incoming(uint32_t index) { return incoming_[(incoming_first_ + index) % kIncomingMax]; }
+  Incoming& incoming(uint32_t index) {
+    return incoming_[(incoming_first_ + index) % Wire::kIncomingMax];
+  }
   void acknowledge_any();
   void queue_acks();
   size_t gather(Frames& frames);
@@ -262,7 +262,8 @@ class Connection final : private WireEvents {
   std::vector<uint64_t> ack_comms_;
 
   // Receiving.
-  std::array<Incoming, kIncomingMax> incoming_;  // data frames that were not told, by order of arrival
+  // Data frames that were not told, in the order of arrival.
+  std::array<Incoming, Wire::kIncomingMax> incoming_;
   uint32_t incoming_first_ = 0;
   uint32_t incoming_count_ = 0;
   Incoming control_in_;        // the latest frame that is no data

@@ -21,7 +21,7 @@ Arrival* Connection::on_header(const std::byte* bytes) {
 }
 
 Arrival* Connection::place(const wire::FrameHeader& header) {
-  if (incoming_count_ == kIncomingMax) {
+  if (incoming_count_ == Wire::kIncomingMax) {
     break_protocol("sent more frames than were allowed");
     return nullptr;
   }
@@ -82,7 +82,7 @@ void Connection::deliver() {
   while (is_usable() && incoming_count_ > 0 && incoming(0).complete) {
     const wire::FrameHeader header = incoming(0).header;
     const Landing landing = incoming(0).landing;
-    incoming_first_ = (incoming_first_ + 1) % kIncomingMax;
+    incoming_first_ = (incoming_first_ + 1) % Wire::kIncomingMax;
     --incoming_count_;
     ++landed_;
     landed_bytes_ += header.length;

@@ -81,6 +81,9 @@ class Wire {
   };
   // The largest number of frames that one `send` is given.
   static constexpr size_t kFramesPerSend = 24;
+  // The largest number of data frames that have begun to arrive, or that wait for an older one. The
+  // connection ends when the peer sends more.
+  static constexpr uint32_t kIncomingMax = 32;
 
   virtual ~Wire() = default;
 

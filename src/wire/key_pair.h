@@ -1,8 +1,8 @@
 // KeyPair: how two ranks come to share a secret through a store that others read (X25519, RFC 7748).
 //
 // Contract: moved, not copied; one thread. A pair is made for one run, and its private half is wiped with
-// it, so what was said stays closed to whoever reads it later. A writer in the store can take the place
-// of either rank.
+// it, so that nobody who reads the store later can decrypt what the two ranks said. A writer in the
+// store can take the place of either rank.
 #pragma once
 
 #include <memory>

@@ -225,6 +225,22 @@ class Words {
     if (one_in(sense_)) spoil(made);
     return made;
   }
+  // An announcement of a frame that nobody wants.
+  static Bytes announcement(uint16_t index) {
+    OfiPreamble preamble;
+    preamble.token = kTokens.in;
+    preamble.number = index;
+    preamble.kind = OfiMessageKind::announce;
+    Bytes made(kPreambleBytes);
+    encode(preamble, made.data());
+    wire::FrameHeader header;
+    header.op_seq = 3;
+    header.length = 100 * 1024;
+    made.resize(kPreambleBytes + wire::kHeaderBytes);
+    const std::span<std::byte, wire::kHeaderBytes> place(&made[kPreambleBytes], wire::kHeaderBytes);
+    wire::encode(header, place);
+    return made;
+  }
   Bytes noise(size_t size) {
     Bytes made(size);
     for (auto& byte : made) byte = static_cast<std::byte>(random_());
@@ -290,15 +306,8 @@ class OfiHostile : public testing::LoopSuite {
   }
   // One connection of the honest side to a member who says anything, until it is enough for one of them.
   void converse(uint64_t seed, Place& place) {
-    auto port = std::move(*FabricPort::open(*rails_[0], OfiWire::kCompletions));
-    Speaker member(*rails_[1], port->name());
-    const auto to = port->insert(member.name());
-    ASSERT_TRUE(to.is_ok()) << to.status().to_string();
-    honest_ = std::make_unique<Connection>(
-        place,
-        std::make_unique<OfiWire>(*loop_, std::move(port), to.value(), "a hostile member", kTokens),
-        ConnectionOptions{});
-    ASSERT_TRUE(honest_->start().is_ok());
+    Speaker member(*rails_[1], "");
+    ASSERT_NO_FATAL_FAILURE(connect(member, place));
     testing::Message short_one(1, 100), long_one(2, kLongBytes);
     for (testing::Message* each : {&short_one, &long_one}) ASSERT_TRUE(honest_->post(each->request));
     Words words(seed);
@@ -327,6 +336,17 @@ class OfiHostile : public testing::LoopSuite {
     EXPECT_LE(place.downs, 1) << before;
     for (const Guarded& each : place.places) EXPECT_TRUE(each.is_sound()) << "seed " << seed;
   }
+  void connect(Speaker& member, Place& place) {
+    auto port = std::move(*FabricPort::open(*rails_[0], OfiWire::kCompletions));
+    member.insert(port->name());
+    const auto to = port->insert(member.name());
+    ASSERT_TRUE(to.is_ok()) << to.status().to_string();
+    honest_ = std::make_unique<Connection>(
+        place,
+        std::make_unique<OfiWire>(*loop_, std::move(port), to.value(), "a hostile member", kTokens),
+        ConnectionOptions{});
+    ASSERT_TRUE(honest_->start().is_ok());
+  }
   void go_on(Speaker& member) {
     if (honest_->has_output()) honest_->flush();
     lock_->drive_once();
@@ -352,6 +372,19 @@ TEST_F(OfiHostile, AMemberThatSaysAnythingHarmsNobodyElse) {
   EXPECT_GT(landed, 50) << "it said hardly anything that could be understood";
   EXPECT_GT(downs, 50) << "it broke hardly any rule";
   EXPECT_LT(downs, static_cast<int>(kConversations)) << "it said nothing but nonsense";
+}
+
+TEST_F(OfiHostile, AMemberThatAnnouncesWithoutEndIsLeft) {
+  Place place;
+  Speaker member(*rails_[1], "");
+  ASSERT_NO_FATAL_FAILURE(connect(member, place));
+  for (uint16_t said = 0; said < 40; ++said) {
+    const Bytes message = Words::announcement(said);
+    ASSERT_TRUE(drive_until([&] { return member.listen_on(), member.say(message, false); }));
+  }
+  EXPECT_TRUE(drive_until([&] { return go_on(member), place.downs > 0; }));
+  const std::string why = place.why.to_string();
+  EXPECT_NE(why.find("announced more frames"), std::string::npos) << why;
 }
 
 // ------------------------------------------------------------------------------------------ strangers

@@ -367,15 +367,15 @@ TEST(MessageError, NobodyCanMakeARankKeepMoreThanTheLimits) {
   offer.slot = 1;
   offer.chunk = 4096;
   uint64_t taken = 1;  // message 1 waits already
-  for (; taken < 2 * Outbox::kWaitingMax && test.send(offer, 0); ++taken) ++offer.op_seq;
-  EXPECT_EQ(taken, Outbox::kWaitingMax);
+  for (; taken < 2 * kWaitingMax && test.send(offer, 0); ++taken) ++offer.op_seq;
+  EXPECT_EQ(taken, kWaitingMax);
 
   Hostile eager;
   wire::FrameHeader short_offer = frame(0, 2, 7, 256);
   short_offer.length = 1024;
   for (taken = 0; taken < 10'000 && eager.send(short_offer, 0); ++taken) ++short_offer.op_seq;
-  EXPECT_EQ(taken, Outbox::kEagerBytesMax / (1024 + Outbox::kRecordCost));
-  EXPECT_LE(eager.world.engine(1).pool().bytes_in_use(), Outbox::kEagerBytesMax);
+  EXPECT_EQ(taken, kEagerBytesMax / (1024 + kRecordCost));
+  EXPECT_LE(eager.world.engine(1).pool().bytes_in_use(), kEagerBytesMax);
 }
 
 // Any mixture of frames that look like messages: nothing crashes, nothing grows.
@@ -404,7 +404,7 @@ TEST(MessageError, AFloodOfAnyFrames) {
       ++(up ? believed : refused);
       rail += !up;
       test.world.engine(1).run(test.world.clock().now());
-      ASSERT_LE(test.world.engine(1).pool().bytes_in_use(), Outbox::kEagerBytesMax);
+      ASSERT_LE(test.world.engine(1).pool().bytes_in_use(), kEagerBytesMax);
     }
   }
   EXPECT_GT(believed, 1000U);

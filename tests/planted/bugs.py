@@ -81,7 +81,7 @@ LANDING_LOST = """StepSlot& slot = cursor(landing.chunk).steps[landing.step];
   slot.begin_again();"""
 
 DIAL_FAILED = """under_way_ = false;
-  if (answered) patience_ = std::min(2 * patience_, kPatienceMax);"""
+  if (answered) patience_ = std::min(2 * patience_, kDialPatienceMax);"""
 
 RAIL_CHECK = "rail < expected.rail_counts[rank]"
 

@@ -131,7 +131,7 @@ Scenario random_scenario(uint64_t seed) {
   scenario.data_seed = random();
   scenario.ops = random_program(random, world, 2 + static_cast<int>(pick(random, 7)));
   // Long messages have longer chunks, and no configuration allows shorter ones than they need.
-  if (world.chunk_bytes < engine::Outbox::kChunkBytesMin) {
+  if (world.chunk_bytes < engine::kChunkBytesMin) {
     std::erase_if(scenario.ops, [](const OpSpec& op) { return op.collective == Collective::send_recv; });
   }
   const uint64_t faults = 1 + pick(random, 4);
@@ -304,7 +304,7 @@ void schedule(const Fault& fault, Nanoseconds time, SimWorld& world) {
 uint64_t scratch_bound(const WorldOptions& options) {
   constexpr uint64_t kRounding = 2;
   const auto others = static_cast<uint64_t>(options.ranks - 1);
-  return kRounding * others * (4 * options.credit_bytes + engine::Outbox::kEagerBytesMax) +
+  return kRounding * others * (4 * options.credit_bytes + engine::kEagerBytesMax) +
          (uint64_t{1} << 20);
 }
 

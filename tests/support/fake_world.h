@@ -17,18 +17,10 @@
 
 #include "support/fake_wire.h"
 #include "support/faulty_wire.h"
+#include "support/hand_clock.h"
 #include "support/open_engine.h"
 
 namespace nezha::testing {
-
-class HandClock final : public Clock {
- public:
-  Nanoseconds now() const override { return now_; }
-  void advance(Nanoseconds by) { now_ += by; }
-
- private:
-  Nanoseconds now_ = kSecond;
-};
 
 struct FakeWorldOptions {
   int ranks = 2;

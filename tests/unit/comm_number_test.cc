@@ -73,7 +73,7 @@ TEST(GroupTable, ForgetsOnlyNumbersThatAreLongPast) {
     ASSERT_EQ(table.find(number(i)), nullptr);
     ASSERT_EQ(table.find(0), &world);
   }
-  for (uint64_t i = 0; i < RetiredNumbers::kKept; ++i) {
+  for (uint64_t i = 0; i < kRetiredKept; ++i) {
     ASSERT_TRUE(table.is_retired(number(kMany - 1 - i)));
     ASSERT_FALSE(table.may_park(number(kMany - 1 - i)));
   }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "base/json.h"
 
@@ -29,6 +31,30 @@ JsonValue written(Write write) {
 
 JsonValue operations_of(const FlightRecorder& recorder, int64_t offset_us = 0) {
   return written([&](JsonWriter& json) { recorder.write_operations(json, offset_us); });
+}
+
+TEST(FlightRecorder, CountsWhatEndedWellByKindAndSize) {
+  FlightRecorder recorder;
+  FlightOperation operation = reduction(7, 0);
+  const auto run = [&](uint64_t count, Code code) {
+    operation.op.count = count;
+    recorder.finished(recorder.submitted(operation, kSecond), 3 * kSecond, code);
+  };
+  run(1024, Code::ok);
+  run(1025, Code::ok);
+  run(2048, Code::ok);
+  run(2048, Code::timed_out);
+  operation.op.collective = Collective::barrier;
+  run(0, Code::ok);
+  using Row = std::tuple<Collective, uint64_t, uint64_t, uint64_t, Nanoseconds>;
+  std::vector<Row> rows;
+  recorder.profile().each([&](Collective kind, uint64_t bytes_max, const OperationProfile::Row& row) {
+    rows.emplace_back(kind, bytes_max, row.count, row.bytes, row.time);
+  });
+  EXPECT_EQ(rows, (std::vector<Row>{
+                      {Collective::all_reduce, 4096, 1, 4096, 2 * kSecond},
+                      {Collective::all_reduce, 8192, 2, 4100 + 8192, 4 * kSecond},
+                      {Collective::barrier, 0, 1, 0, 2 * kSecond}}));
 }
 
 TEST(FlightRecorder, TellsTheLifeOfAnOperation) {
@@ -89,7 +115,7 @@ TEST(FlightRecorder, AFailureEndsWhatIsNotOverAndNothingElse) {
 
 TEST(FlightRecorder, KeepsTheNewestInOrder) {
   FlightRecorder recorder;
-  const uint64_t total = FlightRecorder::kOperations + 7;
+  const uint64_t total = kFlightOperations + 7;
   uint64_t first = 0;
   for (uint64_t i = 0; i < total; ++i) {
     const uint64_t id = recorder.submitted(reduction(1, i), static_cast<Nanoseconds>(i + 1));
@@ -98,7 +124,7 @@ TEST(FlightRecorder, KeepsTheNewestInOrder) {
   EXPECT_EQ(recorder.find(first), nullptr);
   recorder.finished(first, 5, Code::ok);  // its place belongs to another now
   const JsonValue operations = operations_of(recorder);
-  ASSERT_EQ(operations.items().size(), FlightRecorder::kOperations);
+  ASSERT_EQ(operations.items().size(), kFlightOperations);
   for (size_t i = 0; i < operations.items().size(); ++i) {
     EXPECT_EQ(operations.items()[i].at("op_seq").integer_or(-1), static_cast<int64_t>(i + 7));
     EXPECT_EQ(operations.items()[i].at("state").string_or(""), "queued");
@@ -109,10 +135,10 @@ TEST(FlightRecorder, KeepsTheNewestInOrder) {
     recorder.failed(9, i + 1, error(Code::aborted, "number %d", i));
   }
   const JsonValue rails = written([&](JsonWriter& json) { recorder.write_rail_events(json, 0); });
-  ASSERT_EQ(rails.items().size(), FlightRecorder::kRailEvents);
+  ASSERT_EQ(rails.items().size(), kFlightRailEvents);
   EXPECT_EQ(rails.items().back().at("peer").integer_or(-1), 999);
   const JsonValue failures = written([&](JsonWriter& json) { recorder.write_failures(json, 0); });
-  ASSERT_EQ(failures.items().size(), FlightRecorder::kFailures);
+  ASSERT_EQ(failures.items().size(), kFlightFailures);
   EXPECT_EQ(failures.items().back().at("text").string_or(""), "number 999");
 }
 
@@ -126,7 +152,7 @@ TEST(FlightRecorder, CutsLongTextsAndLongLists) {
   recorder.failed(1, 2, Status(Code::internal, std::string(100'000, 'y')));
   const JsonValue entry = operations_of(recorder).items()[0];
   EXPECT_EQ(entry.at("awaited").integer_or(-1), 5000);
-  EXPECT_EQ(entry.at("waits_for").items().size(), FlightOperation::kAwaitedMax);
+  EXPECT_EQ(entry.at("waits_for").items().size(), kFlightAwaitedMax);
   EXPECT_LE(entry.at("error").string_or("").size(), 1023U);
   const JsonValue rails = written([&](JsonWriter& json) { recorder.write_rail_events(json, 0); });
   EXPECT_LE(rails.items()[0].at("reason").string_or("").size(), 159U);

@@ -228,7 +228,7 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
   FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
   constexpr size_t kCount = kInlineBytes / sizeof(float);
-  const uint64_t allowed = Outbox::kEagerBytesMax / (kInlineBytes + Outbox::kRecordCost);
+  const uint64_t allowed = kEagerBytesMax / (kInlineBytes + kRecordCost);
   for (int round = 0; round < 3; ++round) {
     std::vector<Mail*> sends;
     for (uint64_t i = 0; i < allowed + 10; ++i) {
@@ -240,7 +240,7 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
     }
     EXPECT_FALSE(sends.back()->done());
     world.run_until([] { return false; });
-    EXPECT_LE(world.engine(1).pool().bytes_in_use(), Outbox::kEagerBytesMax);
+    EXPECT_LE(world.engine(1).pool().bytes_in_use(), kEagerBytesMax);
     std::vector<Mail*> receives;
     for (uint64_t i = 0; i < allowed + 10; ++i) receives.push_back(&mail.receive(1, 0, 7, kCount));
     ASSERT_TRUE(mail.finish());
@@ -254,8 +254,8 @@ TEST(Mailbox, ShortMessagesWaitForTheirReceiverWhenManyWait) {
 TEST(Mailbox, AnOvertakenReportOfWhatWasConsumedSaysNothing) {
   FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
-  constexpr uint64_t kCost = kInlineBytes + Outbox::kRecordCost;
-  const uint64_t allowed = Outbox::kEagerBytesMax / kCost;
+  constexpr uint64_t kCost = kInlineBytes + kRecordCost;
+  const uint64_t allowed = kEagerBytesMax / kCost;
   const auto send = [&] { return mail.send(0, 1, 7, kInlineBytes / sizeof(float)).done(); };
   for (uint64_t i = 0; i < allowed; ++i) ASSERT_TRUE(send());
   for (const uint64_t consumed : {10 * kCost, 2 * kCost}) {
@@ -289,7 +289,7 @@ TEST(Mailbox, BuffersAreUsedAgain) {
 TEST(Mailbox, ASenderStopsBeforeItsReceiverHasToRefuse) {
   FakeWorld world(mail_options(2));
   MailCase mail(world, 2);
-  for (uint64_t i = 0; i < Outbox::kWaitingMax / 2; ++i) {
+  for (uint64_t i = 0; i < kWaitingMax / 2; ++i) {
     ASSERT_TRUE(mail.send(0, 1, 7, 300).submitted.is_ok());
     for (const int rail : {0, 1}) world.link(0, 1, rail).deliver(1);
   }

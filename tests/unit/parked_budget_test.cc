@@ -15,7 +15,7 @@ using nezha::testing::FakeWorldOptions;
 
 constexpr uint64_t kFirst = CommNumber::kFirstParked + 100;
 constexpr uint64_t kCredit = 64 * 1024;
-constexpr uint64_t kMost = ParkedBudget::kCredits * kCredit;
+constexpr uint64_t kMost = kParkedCredits * kCredit;
 
 // Rank 0 sends whatever a test wants; rank 1 has created nothing but the world.
 class ParkedBudgetTest : public ::testing::Test {

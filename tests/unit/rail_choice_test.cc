@@ -162,13 +162,13 @@ TEST(RailChoice, ARailToProbeTakesTheFirstTransfers) {
   rails::Shares shares = pulled();
   shares.probe = 1;
   uint64_t probed = 0;
-  while (probed < 10 * rails::RailBinder::kProbeBytes) {
+  while (probed < 10 * rails::kProbeBytes) {
     const RailChoice::Chosen chosen = rails.choose(32 * 1024, shares);
     if (chosen.by != ChosenBy::probe) break;
     EXPECT_EQ(chosen.link->connection->rail, 1);
     probed += 32 * 1024;
   }
-  EXPECT_EQ(probed, rails::RailBinder::kProbeBytes);
+  EXPECT_EQ(probed, rails::kProbeBytes);
 }
 
 TEST(RailChoice, ARailOnProbationCarriesOneTransfer) {

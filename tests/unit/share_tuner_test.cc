@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kMiddle = 64 * 1024;
 constexpr double kChainS = 20e-6;      // what an operation takes before its first byte
 constexpr double kTogetherS = 10e-6;   // what it takes more for using several rails
-constexpr int kFirst = 1 + 3 * ShareTuner::kTrial;         // operations until two rails were tried
+constexpr int kFirst = 1 + 3 * kTrial;         // operations until two rails were tried
 
 // Two rails or more, and operations on them.
 struct World {
@@ -63,15 +63,14 @@ TEST(ShareTuner, EachWayIsTriedAndThenTheFastestIsTaken) {
     world.run();
     for (size_t rail : {0, 1}) alone[rail] += world.latest.weight[rail] == 1 && !world.latest.pull;
   }
-  EXPECT_EQ(alone[0], ShareTuner::kTrial);
-  EXPECT_EQ(alone[1], ShareTuner::kTrial);
+  EXPECT_EQ(alone[0], kTrial);
+  EXPECT_EQ(alone[1], kTrial);
   for (int k = 0; k < 8; ++k) {
     world.run();
     EXPECT_NEAR(world.latest.weight[0], 2.0 / 3, 1e-9) << k;
   }
   EXPECT_EQ(world.tuner.why({.bytes = kMiddle}),
-            "rail 0 alone 544.3 us, rail 1 alone 1068.6 us, all in a ratio 379.5 us, "
-            "as they drain 544.3 us");
+            "rail 0 alone 544.3 us, rail 1 alone 1068.6 us, all in a ratio 379.5 us");
 }
 
 TEST(ShareTuner, OneRailCarriesWhatIsNoFasterOnSeveral) {
@@ -224,7 +223,7 @@ TEST(ShareTuner, TheShortestGoOnOneRailAndFindTheFasterOne) {
 TEST(ShareTuner, TheFasterRailIsFoundAfterATrialThatWasDisturbed) {
   for (const uint64_t bytes : {2048, 16 * 1024, 32 * 1024}) {
     for (const size_t fast : {0, 1}) {
-      for (uint32_t which = 1; which <= ShareTuner::kTrial; ++which) {
+      for (uint32_t which = 1; which <= kTrial; ++which) {
         World world(fast == 0 ? std::vector{1.25e8, 1.25e7} : std::vector{1.25e7, 1.25e8});
         world.chain_s[1 - fast] *= 5;
         uint32_t tried = 0;
@@ -292,8 +291,8 @@ TEST(ShareTuner, OtherSizesAndWhatRanksEndOneByOneIsNotTheirs) {
   const std::vector<RailSnapshot> rails(2, {1.25e8, 50e-6, true});
   const auto tries = [&](const OpClass& op) { return tuner.next(op, rails, Shares()).announced != 0; };
   EXPECT_TRUE(tries({.collective = Collective::barrier, .leads = true}));
-  EXPECT_TRUE(tries({.bytes = ShareTuner::kBytesMax, .leads = true}));
-  EXPECT_FALSE(tries({.bytes = ShareTuner::kBytesMax + 1, .leads = true}));
+  EXPECT_TRUE(tries({.bytes = kTunedBytesMax, .leads = true}));
+  EXPECT_FALSE(tries({.bytes = kTunedBytesMax + 1, .leads = true}));
   EXPECT_FALSE(tries({.collective = Collective::broadcast, .bytes = kMiddle, .leads = true}));
   EXPECT_FALSE(tries({.bytes = kMiddle, .leads = true, .avoid = 1}));
 }

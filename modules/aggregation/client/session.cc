@@ -60,7 +60,7 @@ NodeSession::~NodeSession() {
 }
 
 NodeSession::State NodeSession::state() const {
-  if (dial_failed_ || links().gone || links().left) return State::lost;
+  if (dial_failed_ || !links().is_here()) return State::lost;
   return links().links().empty() ? State::dialling : State::up;
 }
 
@@ -97,7 +97,7 @@ void NodeSession::on_carrier(int rail, bool up) { engine_->join_events().on_carr
 bool NodeSession::run(Nanoseconds now) {
   const bool output = engine_->run(now);
   engine::PeerLinks& node = links();
-  if (!node.links().empty() && !node.gone && node.any_up() == nullptr) {
+  if (!node.links().empty() && !node.is_gone() && node.any_up() == nullptr) {
     engine_->lose(node_rank(), error(Code::peer_lost, "the connection to the aggregation node broke"));
   }
   if (state() != State::dialling) registration_->run();

@@ -184,7 +184,7 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
                                [&](const Uplink& uplink) { return uplink.node == member; });
   if (up == uplinks_.end() && !may_connect(member)) return;
   engine::PeerLinks& to = links(member);
-  if (to.gone || to.left || to.find(connection->rail, connection->lane) != nullptr) return;
+  if (!to.is_here() || to.find(connection->rail, connection->lane) != nullptr) return;
   if (!has_room(member)) return;
   const bool first = to.links().empty();
   engine_->add_connection(std::move(connection));
@@ -198,7 +198,7 @@ void JobSession::on_joined(std::unique_ptr<transport::Connection> connection) {
 void JobSession::drop_disconnected() {
   for (const int member : attached_) {
     engine::PeerLinks& to = links(member);
-    if (to.gone || to.any_up() != nullptr) continue;
+    if (to.is_gone() || to.any_up() != nullptr) continue;
     engine_->lose(member, error(Code::peer_lost, "the connection of %s and %s broke",
                                 name_of(rank()).c_str(), name_of(member).c_str()));
   }
@@ -233,14 +233,14 @@ void JobSession::join_operations() {
 // failure, because they may have no other way to learn of it.
 void JobSession::release_groups() {
   for (auto at = groups_.begin(); at != groups_.end();) {
-    std::erase_if(at->children, [&](int child) NEZHA_REQUIRES_LOCK { return links(child).gone; });
+    std::erase_if(at->children, [&](int child) NEZHA_REQUIRES_LOCK { return links(child).is_gone(); });
     const bool failed = !at->group->failed.is_ok();
     if (!failed && !at->children.empty()) {
       ++at;
       continue;
     }
     if (failed) engine_->tell_failure(*at->group);
-    if (at->above != nullptr && at->above->registration != nullptr && !links(at->above->node).gone) {
+    if (at->above != nullptr && at->above->registration != nullptr && !links(at->above->node).is_gone()) {
       at->above->registration->leave(at->group->comm);
     }
     engine_->destroy_group(*at->group);
@@ -268,7 +268,7 @@ bool JobSession::is_over(Nanoseconds now) const {
   if (ended_) return true;
   if (!attended_) return now - made_at_ > kUnattendedMax;
   return std::none_of(attached_.begin(), attached_.end(), [&](int member) NEZHA_REQUIRES_LOCK {
-    return may_connect(member) && !links(member).gone;
+    return may_connect(member) && !links(member).is_gone();
   });
 }
 

@@ -201,7 +201,7 @@ void JobSession::poll_parents(Nanoseconds now) {
       registered.outcome = registered.group->failed;
     } else if (!above.failed.is_ok()) {
       registered.outcome = above.failed;
-    } else if (links(above.node).gone) {
+    } else if (links(above.node).is_gone()) {
       registered.outcome = error(Code::peer_lost, "%s lost %s", name_of(rank()).c_str(),
                                name_of(above.node).c_str());
     } else if (above.registration != nullptr && !registered.asks) {

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/common/constants.h"
+
 namespace nezha::engine {
 
 struct Buffer {
@@ -29,7 +31,7 @@ class BufferPool {
 
   // The memory that a buffer of so many bytes takes.
   static size_t rounded(size_t bytes) {
-    return std::bit_ceil(std::max<size_t>(bytes, size_t{1} << kSmallestShift));
+    return std::bit_ceil(std::max(bytes, kBufferBytesMin));
   }
   Buffer allocate(size_t bytes);
   void give(Buffer buffer);
@@ -49,7 +51,7 @@ class BufferPool {
   uint64_t bytes_held() const { return bytes_held_ + charged_; }
 
  private:
-  static constexpr uint32_t kSmallestShift = 8;  // 256 bytes
+  static constexpr uint32_t kSmallestShift = std::countr_zero(kBufferBytesMin);
   static constexpr uint32_t kClasses = 32;
   struct Free {
     Free* next;

@@ -18,12 +18,12 @@ class FlightLog {
   explicit FlightLog(const Clock& clock) : clock_(clock) {}
 
   // Record a call; they return its id (Work::flight).
-  uint64_t submitted(uint64_t comm, uint64_t op_seq, const wire::OpDescriptor& op) {
+  uint64_t submitted(uint64_t comm, uint64_t op_seq, const wire::OpDescriptor& op, Nanoseconds now) {
     FlightOperation operation;
     operation.comm = comm;
     operation.op_seq = op_seq;
     operation.op = op;
-    return recorder_.submitted(operation, clock_.now());
+    return recorder_.submitted(operation, now);
   }
   uint64_t submitted(uint64_t comm, const MessageRequest& request) {
     FlightOperation operation;
@@ -47,6 +47,7 @@ class FlightLog {
     recorder_.rail(kind, clock_.now(), connection.peer, connection.rail, connection.lane, reason);
   }
   FlightRecorder& recorder() { return recorder_; }
+  const OperationProfile& profile() const { return recorder_.profile(); }
 
  private:
   const Clock& clock_;

@@ -81,7 +81,7 @@ void FlightRecorder::awaits(uint64_t id, std::span<const int> ranks) {
   FlightOperation* const entry = entry_of(id);
   if (entry == nullptr || entry->is_over()) return;
   entry->awaited = static_cast<uint32_t>(ranks.size());
-  const size_t kept = std::min(ranks.size(), FlightOperation::kAwaitedMax);
+  const size_t kept = std::min(ranks.size(), kFlightAwaitedMax);
   for (size_t i = 0; i < kept; ++i) entry->awaited_ranks[i] = static_cast<uint16_t>(ranks[i]);
 }
 
@@ -91,7 +91,9 @@ void FlightRecorder::finished(uint64_t id, Nanoseconds now, Code code) {
   entry->finished_at = now;
   entry->state = code == Code::ok ? FlightState::done : FlightState::failed;
   entry->code = code;
-  if (code == Code::ok) entry->awaited = 0;
+  if (code != Code::ok) return;
+  entry->awaited = 0;
+  profile_.add(entry->op.collective, entry->bytes(), now - entry->submitted_at);
 }
 
 void FlightRecorder::failed(uint64_t comm, Nanoseconds now, const Status& why) {
@@ -148,7 +150,7 @@ void FlightRecorder::write(JsonWriter& json, const FlightOperation& entry,
   write_time(json, "finished_us", entry.finished_at, unix_offset_us);
   json.field("state", name_of(entry.state)).field("awaited", entry.awaited);
   json.key("waits_for").begin_array();
-  const size_t kept = std::min<size_t>(entry.awaited, FlightOperation::kAwaitedMax);
+  const size_t kept = std::min<size_t>(entry.awaited, kFlightAwaitedMax);
   for (size_t i = 0; i < kept; ++i) json.value(entry.awaited_ranks[i]);
   json.end_array().key("code");
   entry.code == Code::ok ? json.null() : json.value(nezha::name_of(entry.code));

@@ -17,6 +17,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "engine/common/constants.h"
+#include "engine/common/operation_profile.h"
 #include "wire/frame.h"
 
 namespace nezha::engine {
@@ -34,9 +36,6 @@ std::string_view name_of(RailEventKind kind);
 
 // One call of a collective, send or recv. Ranks are those of the communicator.
 struct FlightOperation {
-  // Only so many of the ranks that it waited for are kept; `awaited` says how many there were.
-  static constexpr size_t kAwaitedMax = 8;
-
   uint64_t id = 0;
   uint64_t comm = 0;
   uint64_t op_seq = 0;   // 0 for a message
@@ -48,9 +47,10 @@ struct FlightOperation {
   Nanoseconds finished_at = 0;  // 0: not yet
   FlightState state = FlightState::queued;
   Code code = Code::ok;
-  uint32_t awaited = 0;
-  std::array<uint16_t, kAwaitedMax> awaited_ranks{};
+  uint32_t awaited = 0;  // how many ranks it waited for; the first of them are kept
+  std::array<uint16_t, kFlightAwaitedMax> awaited_ranks{};
 
+  uint64_t bytes() const { return op.count * dtype_size(op.dtype); }
   bool is_message() const { return op.collective == Collective::send_recv; }
   bool is_over() const { return state == FlightState::done || state == FlightState::failed; }
 };
@@ -61,7 +61,7 @@ struct RailEvent {
   int peer = -1;  // global rank
   int rail = -1;
   int lane = 0;
-  std::array<char, 160> reason{};  // cut to fit, with '\0' at its end
+  std::array<char, kFlightReasonBytes> reason{};  // cut to fit, with '\0' at its end
 };
 
 struct FlightFailure {
@@ -69,17 +69,16 @@ struct FlightFailure {
   uint64_t comm = 0;
   Code code = Code::ok;
   int peer = -1;  // rank in the communicator
-  std::array<char, 1024> text{};  // cut to fit, with '\0' at its end
+  std::array<char, kFlightTextBytes> text{};  // cut to fit, with '\0' at its end
 };
+
+static_assert(kFlightOperations * sizeof(FlightOperation) + kFlightRailEvents * sizeof(RailEvent) +
+                  kFlightFailures * sizeof(FlightFailure) < 256 * 1024);
 
 class FlightRecorder {
  public:
-  static constexpr size_t kOperations = 1000;
-  static constexpr size_t kRailEvents = 256;
-  static constexpr size_t kFailures = 16;
-
   FlightRecorder()
-      : operations_(kOperations), rail_events_(kRailEvents), failures_(kFailures) {}
+      : operations_(kFlightOperations), rail_events_(kFlightRailEvents), failures_(kFlightFailures) {}
 
   // Returns the id of the operation for the calls below. `operation` says what was called; the
   // recorder fills in the rest.
@@ -93,6 +92,8 @@ class FlightRecorder {
             std::string_view reason);
 
   uint64_t operation_count() const { return operation_count_; }
+  // It counts the operations that ended well.
+  const OperationProfile& profile() const { return profile_; }
   // Null: the operation is not remembered any more.
   const FlightOperation* find(uint64_t id) const;
   const FlightOperation* find_collective(uint64_t comm, uint64_t op_seq) const;
@@ -111,6 +112,7 @@ class FlightRecorder {
   std::vector<FlightOperation> operations_;  // rings: entry n is at n % size
   std::vector<RailEvent> rail_events_;
   std::vector<FlightFailure> failures_;
+  OperationProfile profile_;
   uint64_t operation_count_ = 0;             // ids are 1 .. operation_count_
   uint64_t rail_event_count_ = 0;
   uint64_t failure_count_ = 0;

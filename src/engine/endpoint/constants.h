@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
-#include "rails/rail_monitor.h"
+#include "rails/constants.h"
 
 namespace nezha::engine {
 
@@ -43,10 +43,10 @@ inline constexpr Nanoseconds kReviewEvery = 50 * kMillisecond;
 // The rails are looked at again after so long: short operations end faster than rates change.
 inline constexpr Nanoseconds kSeenAgain = kMillisecond;
 
-static_assert(kEnoughToTell <= rails::RailMonitor::kSmallest);
-static_assert(kSeenAgain <= rails::RailMonitor::kShortest);
+static_assert(kEnoughToTell <= rails::kPieceSmallest);
+static_assert(kSeenAgain <= rails::kPieceShortest);
 // A review sees a rate that was just measured.
-static_assert(rails::RailMonitor::kLongest <= kReviewEvery);
+static_assert(rails::kPieceLongest <= kReviewEvery);
 static_assert(kWorthTiming <= kUndividedBytesMax && kUnaskedBytesMax <= kUndividedBytesMax);
 static_assert(kHedgeGain < kLastResortGain);
 

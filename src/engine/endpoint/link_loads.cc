@@ -54,7 +54,8 @@ uint64_t LinkLoads::measure(Link& link, Nanoseconds now) {
   return link.backlog;
 }
 
-// Greater precision for one rail than for another would give it more than its share.
+// How late all rails are told what was delivered, as soon as a kernel tells it for one of them. With
+// better numbers for some rails than for others, those would get more than their share.
 Nanoseconds LinkLoads::lateness() const {
   const auto asks = [](const Link& link) { return link.asks_kernel; };
   return std::any_of(links_.begin(), links_.end(), asks) ? kKernelLateness : 0;

@@ -22,7 +22,7 @@ class LinkLoads {
   // Bytes that were posted on the connection and that the peer has not got yet.
   uint64_t backlog(Link& link, Nanoseconds now);
   // Teaches the monitors of the connections that have something to send. To be called every
-  // RailMonitor::kShortest while the loop turns: the bytes that a rail drains after the last
+  // kPieceShortest while the loop turns: the bytes that a rail drains after the last
   // transfer was posted say as much about it as the others.
   void learn_rates(Nanoseconds now);
 

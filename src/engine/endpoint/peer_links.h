@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/check.h"
 #include "rails/rail_rate.h"
 #include "engine/endpoint/link.h"
+#include "engine/endpoint/presence.h"
 #include "engine/endpoint/rail_choice.h"
 #include "transport/connection.h"
 
@@ -85,9 +87,16 @@ class PeerLinks {
   // Whether transfers wait for the peer to say what landed on a lost or silent connection.
   bool has_unresolved() const;
   bool has_output() const;
-  bool left = false;  // the peer said goodbye on some connection
-  bool gone = false;  // it left, or is lost for good: no connection with it comes back
-  bool exited = false;  // it is gone, and its process is known to have ended
+  bool is_here() const { return presence_ == Presence::here; }
+  // It left, or was given up: no connection with it comes back.
+  bool is_gone() const { return !is_here() && presence_ != Presence::leaving; }
+  bool said_goodbye() const { return presence_ == Presence::leaving || presence_ == Presence::left; }
+  // Its process is known to have ended.
+  bool has_exited() const { return presence_ == Presence::left || presence_ == Presence::exited; }
+  void set_presence(Presence presence) {
+    NEZHA_CHECK(kPresences.allow(presence_, presence));
+    presence_ = presence;
+  }
   int peer() const { return peer_; }
   // Takes back the unsent requests of `owner`, here and in the connections.
   void withdraw(const transport::WorkOwner& owner, transport::WorkQueue& unsent);
@@ -114,6 +123,7 @@ class PeerLinks {
 
   const int peer_;
   const uint32_t rails_;
+  Presence presence_ = Presence::here;
   std::list<Link> links_;  // their addresses stay
   transport::WorkQueue pending_;
   rails::PortClock& port_;

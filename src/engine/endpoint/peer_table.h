@@ -42,10 +42,9 @@ class PeerTable {
   void each_connected(Visit visit) const {
     connected_.each([&](int peer) { visit(of(peer)); });
   }
-  // The peer left, or is lost for good. `exited`: its process is known to have ended.
-  void set_gone(int peer, bool exited) {
-    of(peer).gone = true;
-    of(peer).exited = exited;
+  // `how`: the peer left, was lost or exited.
+  void set_gone(int peer, Presence how) {
+    of(peer).set_presence(how);
     gone_.add(peer);
   }
   const RankSet& gone() const { return gone_; }

@@ -19,7 +19,7 @@ RailChoice::Chosen RailChoice::next(Nanoseconds now, const transport::WorkReques
   const uint64_t bytes = wire::kHeaderBytes + request.header.length;
   if (shares_number_ != shares.number || shares.number == 0) binder_.begin(shares);
   shares_number_ = shares.number;
-  const bool is_short = request.header.length <= rails::TransferTimes::kBytesMax;
+  const bool is_short = request.header.length <= kUndividedBytesMax;
   if (!again && shares.quickest && shares.probe < 0 && is_short) {
     const Chosen chosen = quickest(now, request.header.length, shares.timed);
     if (chosen.link != nullptr) return chosen;

@@ -105,7 +105,7 @@ void RailDivider::learn(const Division& division, Nanoseconds now) {
   for (uint32_t rail = 0; rail < rails_; ++rail) sent += division.use[rail].bytes;
   // So short an operation says nothing about rates, and its transfers are timed one by one.
   const bool agrees = division.shares.agreed != 0 || division.announced != 0;
-  if (division.shares.quickest && sent < rails::RailMonitor::kSmallest && !agrees) return;
+  if (division.shares.quickest && sent < rails::kPieceSmallest && !agrees) return;
   rails::OpSample all = sample(division, division.begun_at, true, now, rails);
   all.operations += untold;
   all.total_s = (all.total_s + static_cast<double>(untold_for) / kSecond) / all.operations;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/flow/constants.h"
+
 namespace nezha::engine {
 
 using transport::Connection;
@@ -54,7 +56,7 @@ void CreditAccounts::consumed(Group& group, int member_rank, uint64_t cost) {
   Member& member = group.members[static_cast<size_t>(member_rank)];
   member.consumed += cost;
   owed_.add(member.global_rank);
-  if (member.consumed - member.told < group.credit_bytes / 4) return;
+  if (member.consumed - member.told < group.credit_bytes / kTellsPerCredit) return;
   if (Connection* connection = peers_.of(member.global_rank).any_up()) {
     connection->acknowledge(group.comm);
   }

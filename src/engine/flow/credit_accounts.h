@@ -41,11 +41,6 @@ class CreditAccounts {
   Nanoseconds acks_due() const { return acks_due_; }
 
  private:
-  // The delay of an acknowledgement for which the sender waits, and of one for which nobody does.
-  static constexpr Nanoseconds kAckDelay = 1 * kMillisecond;
-  static constexpr Nanoseconds kLazyAckDelay = 20 * kMillisecond;
-  static constexpr uint32_t kFramesPerAck = 64;
-
   // Null when there is no such group, or the peer is no member of it.
   Member* find(int peer, uint64_t comm, Group** group) const;
   void release_blocked(Group& group, Member& member);

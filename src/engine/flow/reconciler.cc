@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/common/options.h"
+#include "engine/flow/constants.h"
 #include "engine/flow/transfers.h"
 
 namespace nezha::engine {
@@ -36,7 +37,7 @@ void Reconciler::ask(PeerLinks& links, Link& link) {
   over->connection->post_control(question.to_frame(), {});
   over->connection->flush();
   if (link.unresolved.requests.empty()) return;
-  link.unresolved.until = clock_.now() + kPatience;
+  link.unresolved.until = clock_.now() + kLandedPatience;
   due_ = std::min(due_, link.unresolved.until);
 }
 

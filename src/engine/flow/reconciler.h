@@ -38,8 +38,6 @@ class Reconciler {
   uint64_t reconciled() const { return reconciled_; }
 
  private:
-  static constexpr Nanoseconds kPatience = 5 * kMillisecond;
-
   void ask(PeerLinks& links, Link& link);
   void repost(PeerLinks& links, Link& link);
   // `epoch` is not looked at.

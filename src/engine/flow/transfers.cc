@@ -135,7 +135,7 @@ void Transfers::admit(Nanoseconds now) {
 
 bool Transfers::run(Nanoseconds now) {
   if (gate_ != nullptr && gate_->is_due(now)) admit(now);
-  const bool looks = now - looked_at_ >= rails::RailMonitor::kShortest;
+  const bool looks = now - looked_at_ >= rails::kPieceShortest;
   if (looks) {
     looked_at_ = now;
     agenda_.send_to_draining();
@@ -189,7 +189,7 @@ bool Transfers::has_work() const {
 bool Transfers::is_drained() const {
   if (holds_messages()) return false;
   for (const auto& links : peers_.all()) {
-    if (links == nullptr || links->gone) continue;
+    if (links == nullptr || links->is_gone()) continue;
     if (links->has_pending() || links->has_unresolved()) return false;
     for (const Link& link : links->links()) {
       if (!link.connection->is_up()) continue;

@@ -6,11 +6,11 @@
 
 namespace nezha::engine {
 
-std::array<EarlyFrame::Links*, EarlyFrame::kLevels> EarlyStore::path_to(const Identity& identity,
-                                                                         bool after_equals) {
-  std::array<Links*, EarlyFrame::kLevels> path;
+std::array<EarlyFrame::Links*, kEarlyLevels> EarlyStore::path_to(const Identity& identity,
+                                                                 bool after_equals) {
+  std::array<Links*, kEarlyLevels> path;
   Links* at = &heads_;
-  for (size_t level = EarlyFrame::kLevels; level-- > 0;) {
+  for (size_t level = kEarlyLevels; level-- > 0;) {
     while (EarlyFrame* const next = (*at)[level]) {
       const Identity other = identity_of(next->header, next->global_rank);
       if (!(other < identity || (after_equals && other == identity))) break;
@@ -23,7 +23,7 @@ std::array<EarlyFrame::Links*, EarlyFrame::kLevels> EarlyStore::path_to(const Id
 
 const EarlyFrame* EarlyStore::first_from(const Identity& identity) const {
   const Links* at = &heads_;
-  for (size_t level = EarlyFrame::kLevels; level-- > 0;) {
+  for (size_t level = kEarlyLevels; level-- > 0;) {
     while (const EarlyFrame* const next = (*at)[level]) {
       if (!(identity_of(next->header, next->global_rank) < identity)) break;
       at = &next->next;
@@ -35,7 +35,7 @@ const EarlyFrame* EarlyStore::first_from(const Identity& identity) const {
 // A quarter of the frames of each level are on the next one, too.
 int EarlyStore::random_height() {
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;
-  constexpr uint64_t kTallest = uint64_t{1} << (2 * (EarlyFrame::kLevels - 1));
+  constexpr uint64_t kTallest = uint64_t{1} << (2 * (kEarlyLevels - 1));
   return 1 + std::countr_zero(random_ >> 32 | kTallest) / 2;
 }
 
@@ -53,7 +53,7 @@ EarlyFrame* EarlyStore::pop(uint64_t op_seq, uint32_t chunk) {
   const auto path = path_to({op_seq, chunk, 0, 0, -1}, false);
   EarlyFrame* const frame = (*path[0])[0];
   if (frame == nullptr || frame->header.op_seq != op_seq || frame->header.chunk != chunk) return nullptr;
-  for (size_t level = 0; level < EarlyFrame::kLevels && (*path[level])[level] == frame; ++level) {
+  for (size_t level = 0; level < kEarlyLevels && (*path[level])[level] == frame; ++level) {
     (*path[level])[level] = frame->next[level];
   }
   return frame;

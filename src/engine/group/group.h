@@ -14,6 +14,7 @@
 #include "rails/policy.h"
 #include "engine/common/buffer_pool.h"
 #include "engine/common/rank_set.h"
+#include "engine/group/constants.h"
 #include "engine/group/group_work.h"
 #include "schedule/aggregation.h"
 #include "schedule/hosts.h"
@@ -52,12 +53,12 @@ struct EarlyFrame final : transport::EarlyArrival {
   static EarlyFrame* of(const transport::Landing& landing) {
     return static_cast<EarlyFrame*>(landing.early);
   }
-  static constexpr int kLevels = 8;
-  using Links = std::array<EarlyFrame*, kLevels>;
+  using Links = std::array<EarlyFrame*, kEarlyLevels>;
   Links next{};
   Buffer self;    // the memory of this record
   Buffer buffer;  // the payload
 };
+static_assert(sizeof(EarlyFrame) <= kBufferBytesMin);
 
 // Early frames in the order of their identities: a skip list, in which a frame is found, put and taken in
 // a number of steps that grows with the logarithm of how many there are, whatever identities a peer
@@ -92,7 +93,7 @@ class EarlyStore {
   }
   const EarlyFrame* first_from(const Identity& identity) const;
   // By level, the links behind which a frame of this identity would be put, after its equals or not.
-  std::array<Links*, EarlyFrame::kLevels> path_to(const Identity& identity, bool after_equals);
+  std::array<Links*, kEarlyLevels> path_to(const Identity& identity, bool after_equals);
   int random_height();
 
   Links heads_{};

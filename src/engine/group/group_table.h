@@ -59,11 +59,9 @@ class GroupTable {
   void retire(uint64_t comm) { retired_.add(comm); }
   bool is_retired(uint64_t comm) const { return retired_.has(comm); }
   // True: as many communicators have ended here, one after another, as a node's session may have.
-  bool has_retired_too_many() const { return retired_.size() >= kRetiredMax; }
+  bool has_retired_too_many() const { return retired_.size() >= kRetiredOfSession; }
 
  private:
-  static constexpr size_t kRetiredMax = 16384;
-
   struct Slot {
     uint64_t comm = 0;
     Group* group = nullptr;

@@ -11,15 +11,12 @@ namespace {
 // PeerRecords twice.
 constexpr uint64_t kBytesOfRank = 2 * sizeof(uint64_t) + sizeof(int) + sizeof(void*);
 
-// A peer may open at most so many groups, because a turn of the loop looks at each of them.
-constexpr uint64_t kGroupsMax = 1024;
-
 }  // namespace
 
 ParkedBudget::ParkedBudget(const EngineOptions& options, uint64_t bytes_of_group)
-    : max_(kCredits * std::max(options.credit_bytes, options.chunk_bytes)),
+    : max_(kParkedCredits * std::max(options.credit_bytes, options.chunk_bytes)),
       bytes_of_group_(std::max(bytes_of_group + static_cast<uint64_t>(options.world_size) * kBytesOfRank,
-                               max_ / kGroupsMax)),
+                               max_ / kParkedGroupsMax)),
       used_(static_cast<size_t>(options.world_size)) {}
 
 bool ParkedBudget::charge(Group& group, int peer, uint64_t bytes) {

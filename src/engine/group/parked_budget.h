@@ -34,8 +34,7 @@ class ParkedBudget {
   // The frames of a group that has failed are not held any more; the group itself still is.
   void give_frames(Group& group);
 
-  // The bound of a peer, as a multiple of the credit of a communicator.
-  static constexpr uint64_t kCredits = 8;
+  // The bound of a peer, in bytes.
   uint64_t max() const { return max_; }
 
  private:

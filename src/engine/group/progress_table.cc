@@ -3,9 +3,6 @@
 namespace nezha::engine {
 namespace {
 
-// An error's text names so many ranks; the others are counted.
-constexpr size_t kRanksTold = 12;
-
 std::string text_of(const wire::OpDescriptor& op, uint64_t op_seq) {
   return std::string(name_of(op)) + " #" + std::to_string(op_seq);
 }

@@ -14,12 +14,11 @@ namespace nezha::engine {
 
 class ProgressTable {
  public:
-  ProgressTable(const Clock& clock, int world_size)
-      : clock_(clock), heard_(static_cast<size_t>(world_size)) {}
+  explicit ProgressTable(int world_size) : heard_(static_cast<size_t>(world_size)) {}
 
   // An operation is over here, whether or not it succeeded.
-  void over(const Group& group, const OpenCall& call) noexcept {
-    last_ = {clock_.now(), false, group.comm, call.op_seq, call.op, -1};
+  void over(const Group& group, const OpenCall& call, Nanoseconds now) noexcept {
+    last_ = {now, false, group.comm, call.op_seq, call.op, -1};
   }
   const Progress& last() const { return last_; }
   void set(int peer, const Progress& said) { heard_[static_cast<size_t>(peer)] = said; }
@@ -34,7 +33,6 @@ class ProgressTable {
   std::string describe_ranks(const Group& group, uint64_t op_seq) const;
 
  private:
-  const Clock& clock_;
   Progress last_;
   std::vector<Progress> heard_;  // by global rank
 };

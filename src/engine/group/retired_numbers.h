@@ -1,7 +1,8 @@
 // RetiredNumbers: the numbers of communicators that have ended, as long as frames of them may come.
 //
-// Contract: progress lock held. Has the last kKept numbers that were added, and at most as many again
-// that are older; memory is bounded by that, and an addition takes the same time however many there are.
+// Contract: progress lock held. Has the last kRetiredKept numbers that were added, and at most as many
+// again that are older; memory is bounded by that, and an addition takes the same time however many there
+// are.
 // A frame of an older one is parked like that of a communicator to come.
 #pragma once
 
@@ -10,14 +11,14 @@
 #include <unordered_set>
 #include <utility>
 
+#include "engine/group/constants.h"
+
 namespace nezha::engine {
 
 class RetiredNumbers {
  public:
-  static constexpr size_t kKept = 32768;
-
   void add(uint64_t comm) {
-    if (newer_.size() >= kKept) older_ = std::exchange(newer_, {});
+    if (newer_.size() >= kRetiredKept) older_ = std::exchange(newer_, {});
     newer_.insert(comm);
   }
   bool has(uint64_t comm) const { return newer_.contains(comm) || older_.contains(comm); }

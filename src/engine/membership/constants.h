@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "rails/link_health.h"
+#include "rails/constants.h"
 
 namespace nezha::engine {
 

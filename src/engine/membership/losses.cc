@@ -20,7 +20,7 @@ void Losses::fail_parked(int peer) {
 }
 
 void Losses::lost(int peer, const Status& why, bool exited) {
-  peers_.set_gone(peer, exited);
+  peers_.set_gone(peer, exited ? Presence::exited : Presence::lost);
   fail_parked(peer);
   for (const auto& group : groups_) {
     const int rank = group->rank_of_global[static_cast<size_t>(peer)];
@@ -38,7 +38,7 @@ void Losses::lost(int peer, const Status& why, bool exited) {
 }
 
 void Losses::left(int peer) {
-  peers_.set_gone(peer, true);
+  peers_.set_gone(peer, Presence::left);
   fail_parked(peer);
   shrinker_.lost(peer, true);
   for (const auto& group : groups_) {

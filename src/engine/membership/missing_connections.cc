@@ -15,7 +15,7 @@ MissingConnections::MissingConnections(const EngineOptions& options, const Clock
 
 void MissingConnections::need(PeerLinks& links) {
   if (!options_.on_demand || manager_ == nullptr) return;
-  if (links.gone || links.left || !links.links().empty()) return;
+  if (!links.is_here() || !links.links().empty()) return;
   Peer& peer = state(links);
   const Nanoseconds now = clock_.now();
   if (!needed_.has(links.peer())) peer.needed_since = now;
@@ -24,7 +24,7 @@ void MissingConnections::need(PeerLinks& links) {
 }
 
 bool MissingConnections::is_connecting() const {
-  return needed_.any([this](int peer) { return !all_.of(peer).gone; });
+  return needed_.any([this](int peer) { return !all_.of(peer).is_gone(); });
 }
 
 void MissingConnections::excuse(Nanoseconds stood_still) {
@@ -80,7 +80,7 @@ void MissingConnections::find_rails() {
               found.rail);
     placed_[found.rail] = std::move(found.where);
     all_.each_connected([&](PeerLinks& links) {
-      if (links.gone || links.left) return;
+      if (!links.is_here()) return;
       tell_rails(links);
       try_rails_soon(links);
     });
@@ -102,7 +102,7 @@ void MissingConnections::place_rail(const PeerLinks& links, int rail, const std:
 }
 
 void MissingConnections::requested(PeerLinks& links) {
-  const bool wanted = !links.gone && !links.left && links.links().empty();
+  const bool wanted = links.is_here() && links.links().empty();
   if (manager_ != nullptr && wanted && !state(links).connecting) connect(links);
 }
 
@@ -110,7 +110,7 @@ void MissingConnections::done(const transport::ConnectResult& result) {
   const PeerLinks& links = all_.of(result.peer);
   Peer& peer = state(links);
   peer.connecting = false;
-  if (manager_ == nullptr || links.gone || result.lost.is_ok() || !links.links().empty()) return;
+  if (manager_ == nullptr || links.is_gone() || result.lost.is_ok() || !links.links().empty()) return;
   if (!needed_.has(result.peer)) return;
   const Nanoseconds now = clock_.now();
   // A rank that answers may stand still, and a silent network may come back. Missing resources of

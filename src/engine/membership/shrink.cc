@@ -45,7 +45,9 @@ void Shrinker::note_gone(Lineage& lineage) const {
   for (int member = 0; member < lineage.agreement.size(); ++member) {
     const int peer = lineage.members[static_cast<size_t>(member)];
     const auto& links = parts_.peers.all()[static_cast<size_t>(peer)];
-    if (links != nullptr && links->gone) lineage.agreement.lost(member, links->exited);
+    if (links != nullptr && links->is_gone()) {
+      lineage.agreement.lost(member, links->has_exited());
+    }
   }
 }
 

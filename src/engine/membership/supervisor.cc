@@ -73,7 +73,7 @@ void Supervisor::run(Nanoseconds now) {
   looked_at_.each([&](int peer) {
     PeerLinks& links = parts_.peers.of(peer);
     // A peer that has had no connection yet cannot fall silent.
-    if (!links.links().empty() && !links.gone && !links.left) look_after(links, now);
+    if (!links.links().empty() && links.is_here()) look_after(links, now);
   });
 }
 
@@ -96,11 +96,11 @@ void Supervisor::look_after(PeerLinks& links, Nanoseconds now) {
   expect(links, peer, now);
   reconciler_.run(links, now);
   judge(links, peer, now);
-  if (links.gone) return;
+  if (links.is_gone()) return;
   beat(links, peer, now);
   hedge(links);
   judge_silence(links, peer, now);
-  if (links.gone) return;
+  if (links.is_gone()) return;
   redial(links, now);
   parts_.missing.try_late_rails(links, now);
 }
@@ -137,7 +137,7 @@ void Supervisor::judge(PeerLinks& links, Peer& peer, Nanoseconds now) {
     if (!link.is_up()) continue;
     look_at(link, now);
     apply(links, link, link.health.judge(now, link.connection->heard_at(), freshest, expected));
-    if (links.gone) return;
+    if (links.is_gone()) return;
   }
 }
 
@@ -263,7 +263,7 @@ void Supervisor::on_probed(const transport::Path& path, transport::Probed probed
   using transport::Probed;
   const auto& links = parts_.peers.all()[static_cast<size_t>(path.peer)];
   Peer& peer = state(*links);
-  if (stopped_ || links->gone || peer.probe.outstanding == 0) return;
+  if (stopped_ || links->is_gone() || peer.probe.outstanding == 0) return;
   --peer.probe.outstanding;
   const bool accepted = probed == Probed::host || probed == Probed::process;
   peer.probe.tried |= probed != Probed::untried;
@@ -308,7 +308,7 @@ void Supervisor::end_outage(PeerLinks& links) {
   const Nanoseconds before = parts_.clock.now() - kSilentBusy;
   state(links).in_outage = false;
   for (Link& link : links.links()) {
-    if (!link.is_up() || links.gone || link.connection->heard_at() > before) continue;
+    if (!link.is_up() || links.is_gone() || link.connection->heard_at() > before) continue;
     link.connection->quiesce(error(Code::peer_lost, "nothing came on %s through an outage of the network",
                                  link.connection->describe().c_str()));
   }
@@ -321,7 +321,7 @@ void Supervisor::give_up_silent(PeerLinks& links) {
   if (parts_.options.rank > links.peer()) return;
   state(links).spoken = 0;
   for (Link& link : links.links()) {
-    if (!link.is_up() || links.gone) continue;
+    if (!link.is_up() || links.is_gone()) continue;
     link.connection->quiesce(error(Code::peer_lost, "rank %d answers, but not on %s", links.peer(),
                                  link.connection->describe().c_str()));
   }

@@ -155,7 +155,7 @@ void Supervisor::on_dial_failed(const transport::Path& path, transport::DialOutc
 void Supervisor::on_carrier(int rail, bool up) {
   const Nanoseconds now = parts_.clock.now();
   parts_.peers.each_connected([&](PeerLinks& links) {
-    if (links.gone || links.left) return;
+    if (!links.is_here()) return;
     if (up) parts_.missing.try_rails_soon(links);  // no connection with that peer may use the rail
     for (Link& link : links.links()) {
       if (link.connection->rail != rail) continue;
@@ -180,7 +180,7 @@ void Supervisor::on_joined(std::unique_ptr<Connection> connection) {
   // A connection that comes too late, is too old, or is of rails that are paired with others is
   // closed as it goes out of scope. A peer that was given up gets its connection: it is to hear of
   // that instead of dialling again for ever.
-  if (stopped_ || links.left || !may_take(links, *connection)) return;
+  if (stopped_ || links.said_goodbye() || !may_take(links, *connection)) return;
   if (link == nullptr) {
     add(std::move(connection));
     return welcome(links);

@@ -27,7 +27,7 @@ int Mailbox::member_of(int global) const {
 }
 
 bool Mailbox::is_gone(int global) const {
-  return parts_.peers.of(global).gone;
+  return parts_.peers.of(global).is_gone();
 }
 
 // ------------------------------------------------------------------------------ operations
@@ -51,7 +51,7 @@ Status Mailbox::check(const MessageRequest& request) const {
   const uint64_t size = dtype_size(request.dtype);
   const uint64_t chunks_max = std::numeric_limits<uint32_t>::max();
   if (request.count > std::numeric_limits<uint64_t>::max() / size ||
-      request.count * size / Outbox::kChunkBytesMin > chunks_max) {
+      request.count * size / kChunkBytesMin > chunks_max) {
     return error(Code::invalid_argument, "rank %d: %s of %llu x %s is longer than one message can be",
                  group_.rank, what, static_cast<unsigned long long>(request.count),
                  std::string(name_of(request.dtype)).c_str());

@@ -9,8 +9,8 @@
 //   Order    a source's messages are matched in the order of sending, whatever rails carried them.
 //            A message that nobody receives holds up no other and no collective.
 //   Bounds   nobody can make it hold more than kEagerBytesMax of payload and kWaitingMax records per peer
-//            (Outbox); a frame that would is refused. While the group is not created here, what is held
-//            counts against what the peer may have parked (parked_budget.h).
+//            (constants.h); a frame that would is refused. While the group is not created here, what is
+//            held counts against what the peer may have parked (parked_budget.h).
 //   Errors   as the engine's: the first one fails the group.
 // The frames are described in docs/wire_format.md, "Messages".
 #pragma once
@@ -108,6 +108,7 @@ class Mailbox final : public transport::WorkOwner, public GroupWork {
     std::vector<ChunkState> chunks;
     Receive receive;
   };
+  static_assert(sizeof(Message) <= kRecordCost && sizeof(ChunkState) == 1);
 
   struct Peer {  // the messages that came from one peer
     explicit Peer(std::pmr::memory_resource* memory) : messages(memory) {}

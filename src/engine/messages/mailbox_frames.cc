@@ -64,18 +64,18 @@ Landing Mailbox::landing_in(uint32_t index, const MessageHeader& header, uint32_
   return landing;
 }
 
-// Whether an offer keeps to the limits of outbox.h, as those of an honest sender do.
+// Whether an offer keeps to the limits of constants.h, as those of an honest sender do.
 bool Mailbox::is_sound_offer(const Peer& peer, const MessageHeader& header) const {
-  const uint64_t waiting_max = parts_.options.serves ? Outbox::kWaitingAtNodeMax : Outbox::kWaitingMax;
+  const uint64_t waiting_max = parts_.options.serves ? kWaitingAtNodeMax : kWaitingMax;
   if (header.number() - peer.next_offer >= waiting_max) return false;
   if (peer.messages.size() - peer.receiving >= waiting_max) return false;
   if (header.is_announced()) {
-    return header.length() == 0 && header.chunk_bytes() >= Outbox::kChunkBytesMin &&
+    return header.length() == 0 && header.chunk_bytes() >= kChunkBytesMin &&
            header.chunk_bytes() <= wire::kPayloadBytesMax;
   }
   return header.is_whole() && header.op().count <= header.length() &&
          bytes_of(header.op()) == header.length() &&
-         peer.eager_held + Outbox::kRecordCost + header.length() <= Outbox::kEagerBytesMax;
+         peer.eager_held + kRecordCost + header.length() <= kEagerBytesMax;
 }
 
 Landing Mailbox::place_offer(int global, const MessageHeader& header) {
@@ -94,7 +94,7 @@ Landing Mailbox::place_offer(int global, const MessageHeader& header) {
   const uint32_t index = make_message(global, header);
   Message& message = messages_[index];
   if (message.is_inline) {
-    peer.eager_held += Outbox::kRecordCost + header.length();
+    peer.eager_held += kRecordCost + header.length();
     if (header.length() > 0) message.payload = parts_.pool.allocate(header.length());
     if (header.length() > 0 && message.payload.data == nullptr) {
       parts_.failures.fail_exhausted(group_, header.length());

@@ -66,10 +66,10 @@ void Mailbox::take_inline(uint32_t index) {
   const wire::OpDescriptor op = message.op;
   copy_bytes(message.receive.data, message.payload.data, message.length);
   Peer& peer = peer_of(source);
-  peer.eager_held -= Outbox::kRecordCost + message.length;
-  peer.eager_consumed += Outbox::kRecordCost + message.length;
+  peer.eager_held -= kRecordCost + message.length;
+  peer.eager_consumed += kRecordCost + message.length;
   finish_receive(index);
-  if (peer.eager_consumed - peer.eager_told <= Outbox::kEagerBytesMax / 2) return;
+  if (peer.eager_consumed - peer.eager_told <= kEagerBytesMax / 2) return;
   peer.eager_told = peer.eager_consumed;
   outbox_.post_control(source, MessageHeader::drained(group_.comm, peer.eager_consumed, op));
 }
@@ -134,7 +134,7 @@ void Mailbox::forget_message(uint32_t index) {
 
 void Mailbox::forget_offer(uint32_t index) {
   const Message& message = messages_[index];
-  if (message.is_inline) peer_of(message.source).eager_held -= Outbox::kRecordCost + message.length;
+  if (message.is_inline) peer_of(message.source).eager_held -= kRecordCost + message.length;
   parts_.parked.give(group_, message.source, held_for(message.length));
   forget_message(index);
 }

@@ -19,9 +19,6 @@ using wire::MessageHeader;
 
 namespace {
 
-// Shorter chunks cost more in headers than a second rail brings.
-constexpr uint64_t kChunkBytesWorthARail = 16 * 1024;
-
 // A message has two chunks for every rail, so that a short one uses all rails, too.
 uint32_t chunk_bytes_for(uint64_t bytes, const EngineOptions& options) {
   const uint64_t pieces = 2 * uint64_t{options.rails};

@@ -18,6 +18,7 @@
 #include "engine/common/message.h"
 #include "engine/common/peer_records.h"
 #include "engine/common/work.h"
+#include "engine/messages/constants.h"
 #include "transport/connection.h"
 
 namespace nezha::engine {
@@ -32,15 +33,6 @@ transport::Landing duplicate(Group& group);
 
 class Outbox {
  public:
-  // The most payload of a peer that waits for receives; a short message costs a record, too.
-  static constexpr uint64_t kEagerBytesMax = 1024 * 1024;
-  static constexpr uint64_t kRecordCost = 256;
-  // The most messages of one peer that nobody has received; a sender stops at half of them.
-  static constexpr uint64_t kWaitingMax = 65536;
-  // The most at a node, which is asked one thing at a time.
-  static constexpr uint64_t kWaitingAtNodeMax = 8;
-  static constexpr uint32_t kChunkBytesMin = 4096;
-
   // The parts of the engine that an Outbox uses.
   struct Parts {
     const EngineOptions& options;

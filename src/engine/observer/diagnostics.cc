@@ -15,8 +15,9 @@ bool Diagnostics::failed(const Group& group) {
   const bool quiet = group.is_leaving && group.is_idle();
   if (group.settled || quiet) return false;
   note_awaited(group);
-  if (const auto oldest = group.collectives->oldest()) progress_.over(group, *oldest);
-  flight_.failed(group.comm, clock_.now(), group.failed);
+  const Nanoseconds now = clock_.now();
+  if (const auto oldest = group.collectives->oldest()) progress_.over(group, *oldest, now);
+  flight_.failed(group.comm, now, group.failed);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/group/failure_details.h"
+#include "engine/operation/constants.h"
 #include "engine/operation/memory_progress.h"
 
 namespace nezha::engine {
@@ -77,9 +78,8 @@ Status Collectives::deadline_error(const Execution& execution) const {
 }
 
 void Collectives::mark_awaited(RankSet& awaited) const {
-  constexpr Nanoseconds kAWhile = 20 * kMillisecond;
   for (const auto& execution : active) {
-    if (!execution->has_started() || parts_.clock.now() - execution->started_at() < kAWhile) break;
+    if (!execution->has_started() || parts_.clock.now() - execution->started_at() < kAwaitedAfter) break;
     for (const int member : execution->awaited_members()) {
       awaited.add(group_.members[static_cast<size_t>(member)].global_rank);
     }

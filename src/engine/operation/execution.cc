@@ -13,6 +13,7 @@
 #include "engine/group/agenda.h"
 #include "engine/group/failure_details.h"
 #include "engine/group/failures.h"
+#include "engine/operation/constants.h"
 #include "engine/operation/mismatch.h"
 
 namespace nezha::engine {
@@ -34,16 +35,11 @@ bool adds_on(const schedule::Program& program, size_t index) {
          step.in_workspace && next.in_workspace;
 }
 
-bool receives(const Step& step) {
-  return step.kind == StepKind::recv || step.kind == StepKind::recv_whole ||
-         step.kind == StepKind::recv_reduce;
-}
-
 }  // namespace
 
-void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
-                        std::shared_ptr<const schedule::Schedule> schedule, uint64_t op_seq, Work& work) {
-  schedule_ = std::move(schedule);
+void Execution::prepare(const OpRequest& request, const Choice& choice, uint64_t op_seq, Work& work) {
+  const schedule::Plan& plan = choice.plan;
+  schedule_ = choice.share();
   division_ = parts_.transfers.divider().open();
   operands_.prepare(request, plan, *schedule_);
   op_seq_ = op_seq;
@@ -55,20 +51,17 @@ void Execution::prepare(const OpRequest& request, const schedule::Plan& plan,
   const int root = is_rooted(request.collective) ? request.root : 0;
   descriptor_ = {request.collective, request.dtype, request.op, plan.algorithm,
                  request.is_split ? wire::kSplitRoot : static_cast<uint16_t>(root),
-                 request.count, plan.fingerprint()};
+                 request.count, choice.fingerprint};
   window_ = std::min<uint32_t>(plan.window, operands_.map().chunk_count());
   if (cursors_.size() < window_) cursors_.resize(window_);
   next_chunk_ = low_chunk_ = unreleased_ = 0;
-  started_ = closed = receives_ = false;
+  started_ = closed = false;
   consumed_targets_.clear();
   sent_to_.assign(group_.members.size(), false);
-  for (const schedule::Program& program : schedule_->programs) {
-    receives_ |= std::any_of(program.steps.begin(), program.steps.end(), receives);
-  }
   memory_.reset();
   phases_.reset();
   const bool is_source = request.collective == Collective::broadcast && group_.rank == request.root;
-  receives_ |= schedule_->inside.hands_out && !is_source;
+  receives_ = choice.receives || (schedule_->inside.hands_out && !is_source);
   const memory::Call call{request.in, request.out, request.input_counts, operands_.factor(), op_seq_,
                           group_.comm, descriptor_};
   if (plan.algorithm == Algorithm::memory) memory_.emplace(*plans_.memory, call);
@@ -84,8 +77,7 @@ wire::OpDescriptor Execution::descriptor_from(int member) const {
 }
 
 uint64_t Execution::pair_load() const {
-  constexpr uint64_t kHeaders = 8 * 1024;
-  return receives_ ? 2 * bytes() + kHeaders : std::numeric_limits<uint64_t>::max();
+  return receives_ ? 2 * bytes() + kPairHeaders : std::numeric_limits<uint64_t>::max();
 }
 
 Execution::~Execution() { NEZHA_CHECK(unreleased_ == 0); }

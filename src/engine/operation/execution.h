@@ -60,8 +60,7 @@ class Execution final : public transport::WorkOwner {
 
   // Takes up an operation; the object is used again and again, so that after warm-up it allocates
   // nothing.
-  void prepare(const OpRequest& request, const schedule::Plan& plan,
-               std::shared_ptr<const schedule::Schedule> schedule, uint64_t op_seq, Work& work);
+  void prepare(const OpRequest& request, const Choice& choice, uint64_t op_seq, Work& work);
   // Opens the first chunks. Operations says which executions of a group run beside each other.
   void start(Nanoseconds now);
   // Says where an arriving frame of this operation goes.

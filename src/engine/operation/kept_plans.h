@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "engine/common/op_request.h"
+#include "engine/operation/constants.h"
 #include "memory/area.h"
 #include "schedule/plan.h"
 #include "schedule/schedule.h"
@@ -32,6 +33,8 @@ struct Choice {
   int root = 0;
   uint64_t count = 0;
   schedule::Plan plan;
+  uint32_t fingerprint = 0;                      // of the plan
+  bool receives = false;                         // whether any program of the schedule receives
   const schedule::Schedule* schedule = nullptr;  // null: nothing is kept here
   KeptSchedule* kept = nullptr;                  // the entry with `schedule`; null: there is none
   uint64_t used_by = 0;                          // 1 + number of the operation that used it last
@@ -61,8 +64,8 @@ struct KeptPlans {
   using ScheduleKey = std::tuple<Collective, Algorithm, int, bool>;
   std::map<ScheduleKey, KeptSchedule> schedules;
   size_t schedule_bytes = 0;                       // of all of them together
-  static constexpr size_t kChoicesAlike = 4;       // places in which one call can be kept
-  std::array<Choice, 16 * kChoicesAlike> choices;
+  // By a hash of the call, the places in which it can be kept.
+  std::array<std::array<Choice, kPlansAlike>, kPlanSets> choices;
 };
 
 }  // namespace nezha::engine

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "engine/operation/constants.h"
 #include "engine/operation/operations.h"
 
 namespace nezha::engine {
@@ -72,11 +73,12 @@ bool MemoryProgress::attend() {
   if (said_) memory_.wake();
   said_ = false;
   bool moved = advance(false);
-  for (int looks = crowded_ ? kLooks : 0; looks < kLooks + kYields && is_attended(); ++looks) {
-    looks < kLooks ? pause_briefly() : static_cast<void>(sched_yield());
+  const int first = crowded_ ? kMemoryLooks : 0;
+  for (int look = first; look < kMemoryLooks + kMemoryYields && is_attended(); ++look) {
+    look < kMemoryLooks ? pause_briefly() : static_cast<void>(sched_yield());
     if (!advance(false)) continue;
     moved = true;
-    looks = crowded_ ? kLooks : 0;
+    look = first;
   }
   return moved;
 }
@@ -88,7 +90,8 @@ void MemoryProgress::on_ready(uint32_t) {
 
 bool MemoryProgress::poll() { return attend(); }
 
-// The areas say that this rank sleeps, then it looks once more: what comes later rings the bell.
+// First the areas say that this rank sleeps, then it looks once more. A rank that moves something after
+// that look finds that this one sleeps, and wakes it.
 progress::Polled::Sleep MemoryProgress::may_sleep() {
   said_ = true;
   return advance(true) ? Sleep::no : Sleep::until_woken;

@@ -36,9 +36,6 @@ class MemoryProgress final : private progress::Pollable, private progress::Polle
   bool attend();
 
  private:
-  static constexpr int kLooks = 20;  // about a microsecond
-  static constexpr int kYields = 15;
-
   MemoryProgress(progress::Loop& loop, Operations& operations, memory::Host host);
   bool is_attended() const;
   bool advance(bool sleeps);

@@ -7,6 +7,7 @@
 #include "base/copy.h"
 #include "engine/group/failures.h"
 #include "engine/group/group.h"
+#include "engine/operation/constants.h"
 #include "reduce/reduce.h"
 
 namespace nezha::engine {
@@ -18,9 +19,6 @@ using schedule::Step;
 using schedule::StepKind;
 
 namespace {
-
-// One pass of additions takes at most so many operands.
-constexpr size_t kOperandsMax = 64;
 
 bool overlap(const std::byte* a, const std::byte* b, uint64_t bytes) {
   const std::less<const std::byte*> before;  // an order of all pointers, of whatever arrays
@@ -179,7 +177,7 @@ void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incomi
   size_t next = end;
   while (next > 0 && kept(next - 1)) --next;
   std::byte* target = range.size() == 0 ? nullptr : target_of(at, step);
-  std::array<const void*, kOperandsMax> operands;
+  std::array<const void*, kAddendsMax> operands;
   operands[0] = target;
   if (target != nullptr && step.from_input) {
     operands[0] = input_at(range);
@@ -201,7 +199,7 @@ void Operands::reduce_into(Cursor& at, const Step& step, const std::byte* incomi
   };
   for (; next < end; ++next) {
     operands[count++] = at.steps[next].scratch.data;
-    if (count == kOperandsMax) add_up(false);
+    if (count == kAddendsMax) add_up(false);
   }
   operands[count++] = incoming;
   if (step.peer_first) std::swap(operands[0], operands[1]);

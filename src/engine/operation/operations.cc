@@ -4,16 +4,10 @@
 #include <new>
 
 #include "engine/group/failure_details.h"
+#include "engine/operation/constants.h"
 #include "engine/operation/memory_progress.h"
 
 namespace nezha::engine {
-namespace {
-
-// A group keeps so many executions to use again, as many as usually run beside each other. Frames
-// that other ranks still need go by the divisions of these.
-constexpr size_t kIdleMax = 64;
-
-}  // namespace
 
 void Operations::set_memory(MemoryProgress* memory) {
   shared_.memory = memory;
@@ -45,7 +39,7 @@ void Operations::check_presence(Group& group, const OpRequest& request) {
   parts_.failures.fail(group, lost.with(std::move(details)).with_peer(rank), true);
 }
 
-Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
+Status Operations::begin(Group& group, const OpRequest& request, Work& work, Nanoseconds now) {
   if (group.failed.is_ok()) check_presence(group, request);
   if (!group.failed.is_ok()) return group.failed;
   Collectives& calls = Collectives::of(group);
@@ -54,7 +48,7 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
   if (!choice) return choice.status();
   try {
     if (calls.idle.empty()) calls.idle.push_back(std::make_unique<Execution>(parts_, group, calls.plans));
-    calls.idle.back()->prepare(request, (*choice)->plan, (*choice)->share(), group.next_op_seq, work);
+    calls.idle.back()->prepare(request, **choice, group.next_op_seq, work);
     calls.active.push_back(std::move(calls.idle.back()));
     calls.idle.pop_back();
   } catch (const std::bad_alloc&) {
@@ -62,7 +56,7 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work) {
                  std::string(name_of(request.collective)).c_str(),
                  static_cast<unsigned long long>(request.count));
   }
-  work.flight = flight_.submitted(group.comm, group.next_op_seq, calls.active.back()->descriptor());
+  work.flight = flight_.submitted(group.comm, group.next_op_seq, calls.active.back()->descriptor(), now);
   ++group.next_op_seq;
   ++group.counters.operations;
   ++count_;
@@ -136,10 +130,10 @@ void Operations::finish(Group& group, size_t index) {
   // Without memory for this the operation stays active, and its caller hears of the failure.
   calls.idle.push_back(std::move(calls.active[index]));
   calls.active.erase(calls.active.begin() + static_cast<std::ptrdiff_t>(index));
-  progress_.over(group, execution.call());
+  progress_.over(group, execution.call(), now);
   flight_.complete(*execution.work(), Status::ok(), now);
   execution.rest();
-  if (calls.idle.size() > kIdleMax) calls.idle.erase(calls.idle.begin());
+  if (calls.idle.size() > kExecutionsKept) calls.idle.erase(calls.idle.begin());
 }
 
 void Operations::landed_early(Group& group, EarlyFrame& frame) {

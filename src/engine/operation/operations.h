@@ -32,7 +32,7 @@ class Operations {
   std::unique_ptr<GroupWork> make(Group& group) { return std::make_unique<Collectives>(shared_, group); }
   void set_members(Group& group, const std::vector<int>& globals);
   // Takes an operation; an error means that nothing started and `work` is untouched.
-  Status begin(Group& group, const OpRequest& request, Work& work);
+  Status begin(Group& group, const OpRequest& request, Work& work, Nanoseconds now);
   // Starts the operations of the group that may start, and finishes those that are done.
   void progress(Group& group);
   // Says where an arriving frame of an operation goes.

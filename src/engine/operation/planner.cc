@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <span>
 
 #include "base/float_mode.h"
 #include "base/number_hash.h"
+#include "engine/operation/constants.h"
 #include "schedule/candidates.h"
 #include "schedule/hierarchy.h"
 
 namespace nezha::engine {
 namespace {
-
-// A group keeps so many schedules, and more where they are small: those of some large communicators have
-// megabytes.
-constexpr size_t kSchedulesMin = 16;
-constexpr size_t kScheduleBytes = 4 << 20;
 
 uint64_t longest_block(const OpRequest& request, int world_size) {
   uint64_t longest = 0;
@@ -115,8 +110,10 @@ void Planner::make_room(KeptPlans& plans) {
       }
     }
     if (oldest == plans.schedules.end()) return;
-    for (Choice& choice : plans.choices) {
-      if (choice.kept == &oldest->second) choice = Choice();
+    for (auto& alike : plans.choices) {
+      for (Choice& choice : alike) {
+        if (choice.kept == &oldest->second) choice = Choice();
+      }
     }
     pool_.discharge(oldest->second.bytes);
     plans.schedule_bytes -= oldest->second.bytes;
@@ -158,6 +155,10 @@ Status Planner::set_schedule(const Group& group, KeptPlans& plans, const OpReque
     choice.kept = *kept;
     choice.schedule = choice.kept->schedule.get();
   }
+  const auto& programs = choice.schedule->programs;
+  choice.receives = std::any_of(programs.begin(), programs.end(), [](const schedule::Program& program) {
+    return std::any_of(program.steps.begin(), program.steps.end(), schedule::receives);
+  });
   return Status::ok();
 }
 
@@ -169,9 +170,7 @@ Choice& Planner::find_choice(KeptPlans& plans, const OpRequest& request) {
   hash.add(static_cast<uint64_t>(request.dtype));
   hash.add(static_cast<uint64_t>(request.algorithm));
   hash.add(static_cast<uint64_t>(request.root));
-  constexpr size_t kAlike = KeptPlans::kChoicesAlike;
-  const size_t at = hash.value() % (plans.choices.size() / kAlike) * kAlike;
-  const std::span<Choice> alike(&plans.choices[at], kAlike);
+  auto& alike = plans.choices[hash.value() % kPlanSets];
   const auto found = std::find_if(alike.begin(), alike.end(), [&](const Choice& each) {
     return each.schedule != nullptr && each.is_of(request);
   });
@@ -191,7 +190,7 @@ Result<const Choice*> Planner::choose(const Group& group, KeptPlans& plans, cons
     auto plan = plan_for(group, plans, request);
     if (!plan) return plan.status();
     Choice made = {request.collective, request.dtype, request.algorithm, request.root, request.count,
-                   *plan};
+                   *plan, plan->fingerprint()};
     NEZHA_RETURN_IF_ERROR(set_schedule(group, plans, request, made));
     choice = made;
   }

@@ -7,11 +7,6 @@
 namespace nezha::rails {
 namespace {
 
-constexpr double kShareMin = 0.02;
-constexpr double kShareMax = 0.98;
-constexpr double kStep = 0.7;   // of the distance to where the cut should be
-constexpr double kFresh = 0.5;  // weight of new times
-
 void keep(std::vector<float>& samples, size_t most, double seconds) {
   if (samples.size() < most) samples.push_back(static_cast<float>(seconds));
 }
@@ -89,7 +84,6 @@ Way AggregationShares::way_of(uint64_t bytes) {
 // A size's first operation is treated like those of the next shorter size that is known; the size's
 // own times count from then on.
 void AggregationShares::learn_from_shorter(size_t index) {
-  constexpr size_t kFarthest = 4;
   Row& row = rows_[index];
   if (row.seconds != decltype(row.seconds){}) return;
   for (size_t apart = 1; apart <= std::min(index, kFarthest); ++apart) {
@@ -109,11 +103,11 @@ void AggregationShares::learn_from_shorter(size_t index) {
 void AggregationShares::measured(uint64_t bytes, Way way, double hosts_s, double node_s) {
   Samples& samples = samples_[class_of(bytes)];
   switch (way) {
-    case Way::hosts: return keep(samples.hosts, kSamplesMax, hosts_s);
-    case Way::node: return keep(samples.node, kSamplesMax, node_s);
+    case Way::hosts: return keep(samples.hosts, kReportedMax, hosts_s);
+    case Way::node: return keep(samples.node, kReportedMax, node_s);
     case Way::both:
-      keep(samples.both_hosts, kSamplesMax, hosts_s);
-      keep(samples.both_node, kSamplesMax, node_s);
+      keep(samples.both_hosts, kReportedMax, hosts_s);
+      keep(samples.both_node, kReportedMax, node_s);
   }
 }
 
@@ -135,7 +129,7 @@ AggregationShares::Report AggregationShares::report() {
 double AggregationShares::move_cut(Row& row, double hosts_s, double node_s) {
   const double all_by_hosts = hosts_s / (1 - row.share);
   const double all_by_node = node_s / row.share;
-  const double step = kStep * (hosts_s - node_s) / (all_by_hosts + all_by_node);
+  const double step = kCutStep * (hosts_s - node_s) / (all_by_hosts + all_by_node);
   row.share = std::clamp(row.share + step, kShareMin, kShareMax);
   return all_by_hosts * all_by_node / (all_by_hosts + all_by_node);
 }
@@ -151,7 +145,6 @@ bool AggregationShares::choose(Row& row, int ways) {
 }
 
 bool AggregationShares::apply(std::span<const Report> reports) {
-  constexpr double kNoticeable = 0.02;
   bool changed = false;
   for (size_t index = 0; index < kClasses; ++index) {
     Row& row = rows_[index];

@@ -17,6 +17,8 @@
 #include <span>
 #include <vector>
 
+#include "rails/constants.h"
+
 namespace nezha::rails {
 
 enum class Way : uint8_t { hosts, node, both };
@@ -49,7 +51,7 @@ class AggregationShares {
   double seconds_of(uint64_t bytes) const;
 
   // Whether the time of one more operation over host rails would still count in the next report.
-  bool wants_hosts(uint64_t bytes) const { return samples_[class_of(bytes)].hosts.size() < kSamplesMax; }
+  bool wants_hosts(uint64_t bytes) const { return samples_[class_of(bytes)].hosts.size() < kReportedMax; }
   // The seconds of the part over the host rails and of the node's part; 0: that way was not used.
   void measured(uint64_t bytes, Way way, double hosts_s, double node_s);
   // This rank's times since the last call.
@@ -58,12 +60,6 @@ class AggregationShares {
   bool apply(std::span<const Report> reports);
 
  private:
-  // Operations of one size until the ways that are not taken are tried again for the first time.
-  static constexpr uint64_t kFirstLook = 24;
-  static constexpr uint64_t kLooksApartMax = 2048;
-  static constexpr double kWorthChanging = 0.97;   // of the time of the way that is taken
-  static constexpr size_t kSamplesMax = 31;
-
   struct Row {
     std::array<double, 3> seconds{};  // by way; 0: not measured
     double share = 0;                 // 0: the other two ways are not known yet

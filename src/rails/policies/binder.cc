@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "rails/constants.h"
+
 namespace nezha::rails {
 namespace {
 
@@ -12,13 +14,7 @@ double finish_s(const RailLoad& rail, double bytes) {
   return rail.latency_s + (static_cast<double>(rail.backlog_bytes) + bytes) / rate_of(rail);
 }
 
-// How exactly a rail's backlog is known: kernels send, and acknowledge, so much at a time.
-constexpr double kBlurBytes = 64 * 1024;
-constexpr double kBlurS = 0.5e-3;
 double blur_s(const RailLoad& rail) { return std::min(kBlurBytes / rate_of(rail), kBlurS); }
-
-constexpr double kTooLongS = 0.2;
-constexpr double kTooOften = 8;
 
 // A share is for rails that work: one that would hold a transfer up for far too long gives up its turn.
 int relieve(std::span<const RailLoad> rails, int chosen, double bytes) {

@@ -37,8 +37,6 @@ struct RailLoad {
 class RailBinder {
  public:
   static constexpr int kWait = -1;
-  // Bytes that a probed rail takes: its monitor ignores fewer than half as many.
-  static constexpr uint64_t kProbeBytes = 128 * 1024;
 
   // To be called before a transfer for which other shares hold than for the transfer before it. The
   // bytes owed to rails are kept. The rail to probe of a decision is probed once; of a decision

@@ -6,9 +6,6 @@
 namespace nezha::rails {
 namespace {
 
-// Fixed part of `split_cost_s`: waking up for a second rail's completion on a busy core.
-constexpr double kWakeUpSeconds = 10e-6;
-constexpr double kGainWanted = 0.10;
 // A rate (bytes per second) or latency (seconds) beyond these limits is a mistake, and sums with
 // such numbers lose the digits of the others.
 constexpr double kSlowestRate = 1;
@@ -195,7 +192,7 @@ double split_cost_s(std::span<const RailSnapshot> rails) {
     if (!rail.up || !(rail.latency_s >= 0) || !std::isfinite(rail.latency_s)) continue;
     if (quickest < 0 || rail.latency_s < quickest) quickest = rail.latency_s;
   }
-  return kWakeUpSeconds + std::clamp(quickest, 0.0, kLongestLatency);
+  return kWakeUpS + std::clamp(quickest, 0.0, kLongestLatency);
 }
 
 }  // namespace nezha::rails

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "rails/constants.h"
 #include "rails/policy.h"
 
 namespace nezha::rails {
@@ -36,8 +37,6 @@ Split best_split(std::span<const RailCost> rails, double bytes, double split_cos
 // as that helps. With a `split_cost_s` of 0 the result is never slower than the best rail alone.
 Split best_split(std::span<const RailCost> rails, double bytes, double split_cost_s,
                  const RatesLost& lost);
-// However many rails disturb one, it is taken to keep a twentieth of its rate.
-inline constexpr double kLostMax = 0.95;
 
 // The rail that is quickest alone, and its time; rail -1 when there is none.
 struct BestSingle {
@@ -56,7 +55,6 @@ void move_one_percent(std::span<double> share, int from, int to);
 // Eq. 1 as a rule with memory: a size is hot, which means divided among the rails, if and only if they
 // are quicker together than the best rail alone.
 // Changing state needs a gain of `kHysteresis`, so that noise does not.
-inline constexpr double kHysteresis = 0.05;
 bool stays_or_turns_hot(bool hot_now, double together_s, double single_s);
 
 // Whether predicted times are reason enough to divide an operation: for a gain below 10 % it stays

@@ -3,44 +3,26 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rails/policies/binder.h"
+#include "rails/constants.h"
 #include "rails/policies/eq.h"
 
 namespace nezha::rails {
-namespace {
-
-// A rail is probed after kIdleOperations operations in which it carried nothing, as soon as a probe
-// is expected to cost no more than kProbeTime of their time. A rail that was not measured during as
-// many operations, whatever it carried, is probed once, whatever that costs: single transfers that
-// waited for those of other ranks show a rate that is far too low, and with that rate the rail may
-// get too few transfers ever to be measured.
-constexpr int kIdleOperations = 4;
-constexpr double kProbeTime = 0.03;
-constexpr double kWaits = 1.5;
-// Transfers that a rail does not deliver are soon sent on another one, too
-// (engine/membership/supervisor.h), so that a probe never costs more than this.
-constexpr double kCostMaxS = 0.02;
-// A probe that raised the rate by so much is followed by the next one at once: the monitor believes
-// a rail that was idle only step by step.
-constexpr double kPromising = 1.1;
-
-}  // namespace
 
 int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSnapshot> rails) {
   // Smaller operations cannot carry a probe, and should not have to pay for one.
-  if (bytes < RailBinder::kProbeBytes) return -1;
+  if (bytes < kProbeBytes) return -1;
   const RailCosts costs = costs_of(rails);
   int chosen = -1;
   for (size_t i = 0; i < std::min<size_t>(rails.size(), kRailsMax); ++i) {
     if (!rails[i].up) continue;
     Idle& idle = idle_[i];
-    // Counted kWaits times: a round that waits for the probe makes the next round wait, too.
-    constexpr auto kBytes = static_cast<double>(RailBinder::kProbeBytes);
-    const double probe_s = kWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
+    constexpr auto kBytes = static_cast<double>(kProbeBytes);
+    const double probe_s = kProbeWaits * (costs[i].startup_s + kBytes * costs[i].s_per_byte);
     idle.unmeasured = rails[i].measured ? 0 : std::min(idle.unmeasured + 1, kIdleOperations + 1);
     const bool unknown = idle.unmeasured > kIdleOperations && idle.rate_at_probe == 0;
-    const bool due = unknown || (idle.operations >= kIdleOperations &&
-                                 std::min(probe_s - operation_s, kCostMaxS) <= kProbeTime * idle.time_s);
+    const double cost_s = std::min(probe_s - operation_s, kProbeCostMaxS);
+    const bool due = unknown ||
+                     (idle.operations >= kIdleOperations && cost_s <= kProbePart * idle.time_s);
     const bool promising =
         idle.rate_at_probe > 0 && rails[i].rate_bytes_per_s > kPromising * idle.rate_at_probe;
     if (!due && !promising) continue;
@@ -56,7 +38,7 @@ int IdleProbe::choose(uint64_t bytes, double operation_s, std::span<const RailSn
 }
 
 void IdleProbe::learn(const OpSample& sample) {
-  if (sample.op.bytes < RailBinder::kProbeBytes || !(sample.total_s > 0)) return;
+  if (sample.op.bytes < kProbeBytes || !(sample.total_s > 0)) return;
   if (!std::isfinite(sample.total_s)) return;
   for (uint32_t i = 0; i < std::min(sample.rails, kRailsMax); ++i) {
     if (sample.rail_bytes[i] > 0) {

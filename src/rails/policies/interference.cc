@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rails/rail_monitor.h"
+#include "rails/constants.h"
 
 namespace nezha::rails {
 
@@ -40,7 +40,7 @@ void RailModel::learn(const OpSample& sample) {
   for (size_t i = 0; i < rails; ++i) {
     // Fewer bytes than a monitor believes do not change the rail's rate, so the
     // company in which that rate was measured stays, too.
-    if (!is_known(i) || sample.rail_bytes[i] < RailMonitor::kSmallest) continue;
+    if (!is_known(i) || sample.rail_bytes[i] < kPieceSmallest) continue;
     for (size_t j = 0; j < rails; ++j) {
       if (j == i) continue;
       company_[i][j] = is_known(j) ? std::min(sample.rail_s[j] / sample.rail_s[i], 1.0) : 0;

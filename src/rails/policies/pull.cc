@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "rails/constants.h"
 #include "rails/policies/idle_probe.h"
 #include "rails/policies/interference.h"
 #include "rails/policies/policies.h"
@@ -11,9 +12,6 @@
 
 namespace nezha::rails {
 namespace {
-
-// The measured rates of two equal rails that short operations use differ by up to this factor.
-constexpr double kAlike = 0.7;
 
 class PullPolicy final : public Policy {
  public:
@@ -91,7 +89,7 @@ class PullPolicy final : public Policy {
     Decision decision;
     decision.single = best_single(costs, bytes);
     if (decision.single.rail < 0) return decision;
-    decision.shares.quickest = op.bytes <= TransferTimes::kBytesMax;
+    decision.shares.quickest = op.bytes <= kUndividedBytesMax;
     decision.shares.lasts = op.bytes < kShortBytes;
     if (!decision.shares.quickest) divide(costs, bytes, model_.split_cost_s(rails), decision);
     if (!decision.shares.pull) decision.shares.weight[decision.single.rail] = 1;

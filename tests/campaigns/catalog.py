@@ -19,6 +19,7 @@ from campaigns.r21_training import Training
 from campaigns.r22_aggregator import Aggregator
 from campaigns.r23_hosts import BlackHoleByHost, KillByHost, KillByLeaders, KillInMemory, StopInMemory
 from campaigns.r24_outage import Outage
+from campaigns.r25_kinds import BlackHoleKinds, KillKinds
 from campaigns.s01_fuzz import Fuzz
 from campaigns.s03_flood import Flood
 
@@ -26,5 +27,6 @@ CAMPAIGNS: List[Campaign] = [
     Kill(), KillEncrypted(), KillTagged(), KillFabric(), BlackHole(), BlackHoleFabric(), Return(),
     ReturnLarge(),
     Slow(), SigKill(), SigStop(), Vanish(), Abort(), Training(), Aggregator(),
-    KillInMemory(), StopInMemory(), KillByHost(), KillByLeaders(), BlackHoleByHost(), Outage(), Price(),
+    KillInMemory(), StopInMemory(), KillByHost(), KillByLeaders(), BlackHoleByHost(), Outage(),
+    KillKinds(), BlackHoleKinds(), Price(),
     Flood(), Fuzz()]

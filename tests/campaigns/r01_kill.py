@@ -42,11 +42,17 @@ class Kill(Campaign):
     def confirm(self, job: Job) -> None:
         """Raises Broken where the fault met other operations than those of this campaign."""
 
-    def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
-             targets: List[Tuple[int, int, int]]) -> None:
+    def choose(self, rng: random.Random,
+               targets: List[Tuple[int, int, int]]) -> Tuple[int, int, Optional[int]]:
+        """Node, rail and peer whose connections are killed; None: those to all peers."""
         node, rail, peer = rng.choice(targets)
         whole = rng.random() < 0.3 and all((node, rail, p) in targets
                                            for p in range(self.nodes) if p != node)
+        return node, rail, None if whole else peer
+
+    def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
+             targets: List[Tuple[int, int, int]]) -> None:
+        node, rail, victim = self.choose(rng, targets)
         cases = [rng.randrange(len(job.cases)) for _ in range(_OPS)]
         usual = sum(job.baseline.median(case) for case in cases[:3])
         when: Dict[str, Any]
@@ -56,7 +62,6 @@ class Kill(Campaign):
             when = {"bytes": rng.randrange(1, 1 << 18), "wait": 0.006 + usual}
         else:
             when = {"at": begin + rng.uniform(0, 1.3) * usual}
-        victim: Optional[int] = None if whole else peer
         nemesis.plan_kill(node, rail, victim, **when)
         killed = nemesis.killed(node)
         found = stall_of(job.finish_ops(cases), killed.at, lost_share(job), job.baseline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence, Tuple
 
 from nezha.lab import Lab
 
@@ -45,9 +45,13 @@ class BlackHole(Campaign):
     def confirm(self, job: Job) -> None:
         """Raises Broken where the fault met other operations than those of this campaign."""
 
+    def choose(self, rng: random.Random) -> Tuple[int, int]:
+        """Node and rail whose packets vanish."""
+        return rng.randrange(self.nodes), rng.choice(self.struck)
+
     def _one(self, record: Record, job: Job, nemesis: Nemesis, rng: random.Random,
              direction: str) -> None:
-        node, rail = rng.randrange(self.nodes), rng.choice(self.struck)
+        node, rail = self.choose(rng)
         cases = batch(job, rng)
         begin = job.start_ops(cases)
         time.sleep(max(0.0, begin - time.monotonic()) + rng.uniform(0, _BATCH_S / 4))

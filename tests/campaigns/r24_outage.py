@@ -44,6 +44,7 @@ class Outage(Campaign):
             for number, rng in record.faults():
                 is_long = number // LABS % _LONG_EVERY == _LONG_EVERY - 1
                 struck = [p for p in places if p.is_long or not is_long]
+                del struck[record.wanted - len(record.samples):]
                 if not any(self._wave(record, struck, rng, is_long) for _ in range(_WAVES_MAX)):
                     raise Broken(f"this machine takes too long to end outages: {_WAVES_MAX} waves were "
                                  "longer than their jobs allow")

@@ -27,11 +27,20 @@ _COUNTERS = ("endpoints_lost", "links_joined", "links_suspected", "links_recover
              "retransmitted", "reconciled", "hedged")
 
 
-def links(state: Dict[int, Dict[str, Any]]) -> List[Tuple[int, int, int]]:
-    """(rank, rail, peer) of every connection that carries data, seen from both of its ends."""
+def links(state: Dict[int, Dict[str, Any]], proven: bool = False) -> List[Tuple[int, int, int]]:
+    """(rank, rail, peer) of every connection that carries data, seen from both of its ends. proven:
+    without those on probation, which carry little."""
     return [(rank, number, peer["rank"])
             for rank, known in state.items() for number, rail in enumerate(known["rails"])
-            for peer in rail["peers"] if peer["up"] and not peer["suspect"]]
+            for peer in rail["peers"]
+            if peer["up"] and not peer["suspect"] and not (proven and peer["on_probation"])]
+
+
+def uses_node(stats: Dict[str, Any]) -> bool:
+    """Whether a rank uses the aggregation node of its job; true in a job without one."""
+    node = stats.get("aggregation")
+    return node is None or (node["state"] == "up" and
+                            any(comm["stage"] == "active" for comm in node["communicators"]))
 
 
 def between_nodes(lab: Lab, up: Sequence[Tuple[int, int, int]]) -> List[Tuple[int, int, int]]:
@@ -52,8 +61,9 @@ class Series:
     """
 
     def __init__(self, lab: Lab, cases: Sequence[Case], record: Record,
-                 return_s: float = _RETURN_S, **settings: Any) -> None:
+                 return_s: float = _RETURN_S, proven: bool = False, **settings: Any) -> None:
         self._lab, self._cases, self._record, self._return_s = lab, cases, record, return_s
+        self._proven = proven  # every fault meets rails of which none is on probation
         self._settings = {"flight_dump": str(record.dumps.absolute()), **settings}
         self._job: Optional[Job] = None
         self._at_first: Dict[int, Dict[str, Any]] = {}
@@ -76,16 +86,22 @@ class Series:
             self._renew()
             up = self._wait()
             if len(up) < self._all:
-                raise Broken(f"a new job has {len(up)} of {self._all} links: (rank, rail, peer) {up}")
+                raise Broken(f"a new job has {len(up)} of {self._all} links, or does not use its "
+                             f"aggregation node: (rank, rail, peer) {up}")
+            assert self._job is not None
+            self._at_first = self._job.state()
         assert self._job is not None
         return self._job, up
 
     def _wait(self) -> List[Tuple[int, int, int]]:
-        """The links, after all are up or their time to return is over."""
+        """The links, after all are up and the aggregation node is used, or the time to return is over.
+        Empty where the node is not used."""
         assert self._job is not None
         deadline = time.monotonic() + self._return_s
         while True:
-            up = links(self._job.state())
+            state = self._job.state()
+            has_node = all(uses_node(known["stats"]) for known in state.values())
+            up = links(state, self._proven) if has_node else []
             if len(up) == self._all or time.monotonic() > deadline:
                 break
             self._job.ops([0])
@@ -101,7 +117,6 @@ class Series:
         job = Job(self._lab, self._cases, **self._settings)
         try:
             job.calibrate()
-            self._at_first = job.state()
         except BaseException:
             job.kill()
             raise

@@ -48,11 +48,11 @@ def test_a_barrier_has_one_size_and_a_picture(tmp_path, recwarn):
 
 
 def test_rails():
-    shown = answer("rails", "--hosts", "384")
+    shown = answer("rails", "--nodes", "384")
     assert "384 hosts need 11 rails" in shown and "needs 18" in shown
     assert "147072 of 147072 ordered pairs" in shown
     assert "--json has all" in shown
-    assert len(json.loads(answer("rails", "--hosts", "384", "--json"))["assignment"]) == 384
+    assert len(json.loads(answer("rails", "--nodes", "384", "--json"))["assignment"]) == 384
     assert "up to 70 hosts" in answer("rails", "--rails", "8")
 
 
@@ -106,9 +106,9 @@ def test_check():
 @pytest.mark.parametrize("arguments, words", [
     (["links", "--accelerator", "H1000"], "accelerator 'H1000': it must be one of"),
     (["links", "--fabric", "token ring"], "fabric 'token ring': it must be a part of one of"),
-    (["rails", "--hosts", "0"], "hosts 0: it must be a whole number from 2 to 20000"),
-    (["rails"], "give one of --hosts"),
-    (["rails", "--hosts", "4", "--rails", "4"], "give one of --hosts"),
+    (["rails", "--nodes", "0"], "nodes 0: it must be a whole number from 2 to 20000"),
+    (["rails"], "give one of --nodes"),
+    (["rails", "--nodes", "4", "--rails", "4"], "give one of --nodes"),
     (["rails", "--file", "/no/such/file"], "cannot read /no/such/file"),
     (["algorithm", "--nodes", "0", "--rates", "25G:20us"], "nodes 0: it must be"),
     (["algorithm", "--nodes", "4", "--rates", "-25G:20us"

@@ -82,7 +82,7 @@ def test_rails_of_an_average_pair():
 
 @pytest.mark.parametrize("hosts", [0, 1, -3, 20001, 2.5])
 def test_hosts_that_cannot_be(hosts):
-    with pytest.raises(PlanError, match=r"^hosts .*: it must be a whole number from 2 to 20000"):
+    with pytest.raises(PlanError, match=r"^nodes .*: it must be a whole number from 2 to 20000"):
         for_hosts(hosts)
     with pytest.raises(PlanError, match="^rails 1: it must be"):
         for_rails(1)

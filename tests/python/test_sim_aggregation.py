@@ -100,12 +100,12 @@ def test_one_rail_is_never_cut_and_two_are_where_that_pays():
 
 def test_the_command_prints_a_row_for_every_question():
     asked = ["--rates", "1G:30us,1G:30us", "--rail", "1", "-b", "1M", "-e", "4M"]
-    document = json.loads(run("--hosts", "4,20", *asked, "--json").output)
+    document = json.loads(run("--nodes", "4,20", *asked, "--json").output)
     assert [(row["hosts"], row["size"], row["levels"]) for row in document["rows"]] == [
         (4, 1 << 20, 1), (4, 4 << 20, 1), (20, 1 << 20, 2), (20, 4 << 20, 2)]
     for row in document["rows"]:
         assert row["time_us"] <= 1.05 * min(row["hosts_us"], row["nodes_us"])
-    table = run("--hosts", "4", *asked).output
+    table = run("--nodes", "4", *asked).output
     assert "through nodes" in table and "both" in table and "Assumed" in table
 
 
@@ -114,10 +114,10 @@ def test_the_command_prints_a_row_for_every_question():
     (["--radix", "1"], "radix 1: it must be a whole number from 2 to 4096"),
     (["--port", "10"], "with its unit"),
     (["--adds", "-4GB/s"], "adds"),
-    (["--hosts", "1"], "hosts 1: it must be 2 or more"),
+    (["--nodes", "1"], "nodes 1: it must be 2 or more"),
 ])
 def test_mistakes_get_one_sentence(arguments, words):
-    done = run("--hosts", "4", "--rates", "1G:30us", *arguments)
+    done = run("--nodes", "4", "--rates", "1G:30us", *arguments)
     assert done.exit_code == 2 and words in done.output and done.output.count("\n") == 1, done.output
 
 

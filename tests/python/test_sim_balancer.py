@@ -75,25 +75,25 @@ def test_what_still_changes_is_not_called_converged():
 
 
 def test_the_command_prints_a_row_for_every_question():
-    document = json.loads(run("--hosts", "2,4", *RATES, "-b", "1M", "-e", "8M", "--json").output)
+    document = json.loads(run("--nodes", "2,4", *RATES, "-b", "1M", "-e", "8M", "--json").output)
     assert [(row["hosts"], row["size"]) for row in document["rows"]] == [
         (hosts, size) for hosts in (2, 4) for size in (1 << 20, 8 << 20)]
     for row in document["rows"]:
         assert len(row["history"]) == row["operations_run"] and sum(row["shares"]) == pytest.approx(1)
         assert row["time_us"] <= 1.05 * min(row["alone_us"])
-    table = run("--hosts", "4", *RATES, "-b", "8M", "-e", "8M", "--advertised", "10G,10G").output
+    table = run("--nodes", "4", *RATES, "-b", "8M", "-e", "8M", "--advertised", "10G,10G").output
     assert "all rails" in table and "67 33" in table
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--hosts", "4", "--rates", "8G:5us"], "1 rail"),
-    (["--hosts", "4"], "--rates RATE:LATENCY"),
-    (["--hosts", "4", *RATES, "-b", "32K"], "above 65536 bytes"),
-    (["--hosts", "4", *RATES, "--advertised", "8G"], "1 rates, and 2 rails"),
-    (["--hosts", "4", *RATES, "--advertised", "8,8"], "with its unit"),
-    (["--hosts", "4", *RATES, "--operations", "3"], "from 20 to 400"),
-    (["--hosts", "0", *RATES], "from 1 to 65535"),
-    (["--hosts", "1", *RATES], "hosts 1: it must be 2 or more"),
+    (["--nodes", "4", "--rates", "8G:5us"], "1 rail"),
+    (["--nodes", "4"], "--rates RATE:LATENCY"),
+    (["--nodes", "4", *RATES, "-b", "32K"], "above 65536 bytes"),
+    (["--nodes", "4", *RATES, "--advertised", "8G"], "1 rates, and 2 rails"),
+    (["--nodes", "4", *RATES, "--advertised", "8,8"], "with its unit"),
+    (["--nodes", "4", *RATES, "--operations", "3"], "from 20 to 400"),
+    (["--nodes", "0", *RATES], "from 1 to 65535"),
+    (["--nodes", "1", *RATES], "nodes 1: it must be 2 or more"),
 ])
 def test_mistakes_get_one_sentence(arguments, words):
     done = run(*arguments)

@@ -26,7 +26,7 @@ def answer(*arguments):
 
 def test_a_sweep_has_a_row_for_every_question():
     asked = [*RATES, "-b", "64K", "-e", "1M"]
-    document = json.loads(answer("collective", "--hosts", "4,8", *asked, "--json"))
+    document = json.loads(answer("collective", "--nodes", "4,8", *asked, "--json"))
     assert [(row["hosts"], row["size"]) for row in document["rows"]] == [
         (hosts, size) for hosts in (4, 8) for size in (1 << 16, 1 << 18, 1 << 20)]
     for row in document["rows"]:
@@ -35,19 +35,19 @@ def test_a_sweep_has_a_row_for_every_question():
         assert sum(rail["share"] for rail in row["rails"]) == pytest.approx(1)
         assert row["known_as"] == "extrapolated"
     assert "the library's" in " ".join(document["assumptions"])
-    table = answer("collective", "--hosts", "4", *asked)
+    table = answer("collective", "--nodes", "4", *asked)
     assert "ring" in table and "Assumed" in table
 
 
 def test_a_folder_is_no_picture(tmp_path):
-    done = run("collective", "--hosts", "4", *RATES, "-b", "1M", "-e", "1M", "--plot", str(tmp_path))
+    done = run("collective", "--nodes", "4", *RATES, "-b", "1M", "-e", "1M", "--plot", str(tmp_path))
     assert done.exit_code == 1 and f"cannot write the plot {tmp_path}: it is a folder" in done.output
     assert not tmp_path.with_suffix(".png").exists()
 
 
 def test_a_timeline_has_every_transfer(tmp_path):
     path = tmp_path / "timeline.json"
-    answer("collective", "--hosts", "4", *RATES, "-b", "4M", "-e", "4M", "--algorithm", "ring",
+    answer("collective", "--nodes", "4", *RATES, "-b", "4M", "-e", "4M", "--algorithm", "ring",
            "--timeline", str(path))
     events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     sent = [event for event in events if event["ph"] == "X" and event["dur"] > 0]
@@ -66,12 +66,12 @@ def test_a_timeline_has_every_transfer(tmp_path):
 
 def test_a_picture_is_written(tmp_path):
     path = tmp_path / "picture.png"
-    answer("collective", "--hosts", "4,16", *RATES, "-b", "64K", "-e", "1M", "--plot", str(path))
+    answer("collective", "--nodes", "4,16", *RATES, "-b", "64K", "-e", "1M", "--plot", str(path))
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_hosts_with_several_ranks_stand_beside_flat_algorithms(tmp_path):
-    asked = ["--hosts", "4,8", *RATES, "-b", "64K", "-e", "4M", "-f", "64", "--ranks-per-host", "4"]
+    asked = ["--nodes", "4,8", *RATES, "-b", "64K", "-e", "4M", "-f", "64", "--ranks-per-host", "4"]
     picture = tmp_path / "hosts.png"
     document = json.loads(answer("collective", *asked, "--json"))
     assert [row["ranks"] for row in document["rows"]] == [16, 16, 32, 32]
@@ -85,39 +85,39 @@ def test_hosts_with_several_ranks_stand_beside_flat_algorithms(tmp_path):
 
 
 def test_scale_has_all_algorithms_and_says_what_the_library_refuses():
-    document = json.loads(answer("scale", "--hosts", "6,20000", "--size", "64K", "--json"))
+    document = json.loads(answer("scale", "--nodes", "6,20000", "--size", "64K", "--json"))
     assert len(document["rows"]) == 44 and all("time_us" in row for row in document["rows"])
     assert "16384" in " ".join(document["assumptions"])
 
 
 def test_json_goes_to_a_file_whole(tmp_path):
     path = tmp_path / "answer.json"
-    assert "known as" in answer("collective", "--hosts", "4", *RATES, f"--json={path}")
+    assert "known as" in answer("collective", "--nodes", "4", *RATES, f"--json={path}")
     assert json.loads(path.read_text(encoding="utf-8"))["collective"] == "all_reduce"
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--hosts", "0", *RATES], "hosts 0"),
-    (["--hosts", "x", *RATES], "hosts 'x'"),
-    (["--hosts", "4", "--rates", "200:1us"], "unit"),
-    (["--hosts", "4", "--rates", "1G"], "RATE:LATENCY"),
-    (["--hosts", "4"], "--calibration"),
-    (["nothing", "--hosts", "4", *RATES], "collective 'nothing'"),
-    (["--hosts", "4", *RATES, "--algorithm", "bruck"], "bruck"),
-    (["--hosts", "4", *RATES, "--root", "4"], "root 4"),
-    (["--hosts", "4", *RATES, "--slow", "9:0.5"], "host 9"),
-    (["--hosts", "4", *RATES, "--slow", "fast"], "HOST:FACTOR"),
-    (["--hosts", "4", *RATES, "--change", "1:2@1ms"], "factor"),
-    (["--hosts", "4", *RATES, "--change", "1:0"], "RAIL:FACTOR@TIME"),
-    (["--hosts", "4", *RATES, "--vary", "1.5"], "vary 1.5"),
-    (["--hosts", "4", *RATES, "--tree", "0:2"], "tree 0:2"),
-    (["--hosts", "4", *RATES, "--gap", "3"], "gap '3'"),
-    (["--hosts", "4", *RATES, "--ranks-per-host", "0"], "ranks-per-host '0'"),
-    (["--hosts", "4", *RATES, "--ranks-per-host", "1,2"], "one number, or 4 of them"),
-    (["--hosts", "4", *RATES, "--ranks-per-host", "2", "--inside", "3GB/s"], "inside '3GB/s'"),
-    (["--hosts", "4", *RATES, "--ranks-per-host", "2", "--inside", "1G:1us,1G:1us"], "one RATE:LATENCY"),
-    (["--hosts", "65", *RATES, "--timeline", "out/never.json"], "at most 64"),
-    (["--hosts", "4", "--calibration", "no-such-file"], "no-such-file"),
+    (["--nodes", "0", *RATES], "nodes 0"),
+    (["--nodes", "x", *RATES], "nodes 'x'"),
+    (["--nodes", "4", "--rates", "200:1us"], "unit"),
+    (["--nodes", "4", "--rates", "1G"], "RATE:LATENCY"),
+    (["--nodes", "4"], "--calibration"),
+    (["nothing", "--nodes", "4", *RATES], "collective 'nothing'"),
+    (["--nodes", "4", *RATES, "--algorithm", "bruck"], "bruck"),
+    (["--nodes", "4", *RATES, "--root", "4"], "root 4"),
+    (["--nodes", "4", *RATES, "--slow", "9:0.5"], "host 9"),
+    (["--nodes", "4", *RATES, "--slow", "fast"], "HOST:FACTOR"),
+    (["--nodes", "4", *RATES, "--change", "1:2@1ms"], "factor"),
+    (["--nodes", "4", *RATES, "--change", "1:0"], "RAIL:FACTOR@TIME"),
+    (["--nodes", "4", *RATES, "--vary", "1.5"], "vary 1.5"),
+    (["--nodes", "4", *RATES, "--tree", "0:2"], "tree 0:2"),
+    (["--nodes", "4", *RATES, "--gap", "3"], "gap '3'"),
+    (["--nodes", "4", *RATES, "--ranks-per-host", "0"], "ranks-per-host '0'"),
+    (["--nodes", "4", *RATES, "--ranks-per-host", "1,2"], "one number, or 4 of them"),
+    (["--nodes", "4", *RATES, "--ranks-per-host", "2", "--inside", "3GB/s"], "inside '3GB/s'"),
+    (["--nodes", "4", *RATES, "--ranks-per-host", "2", "--inside", "1G:1us,1G:1us"], "one RATE:LATENCY"),
+    (["--nodes", "65", *RATES, "--timeline", "out/never.json"], "at most 64"),
+    (["--nodes", "4", "--calibration", "no-such-file"], "no-such-file"),
 ])
 def test_a_mistake_gets_one_sentence(arguments, words):
     done = run("collective", *arguments)
@@ -140,10 +140,10 @@ def test_calibrate_refuses_what_would_tell_nothing(arguments, words):
     ("balancer", ["--operations", "20"]), ("aggregation", ["--rail", "1", "--radix", "2"])])
 def test_a_picture_beside_the_table(tmp_path, command, more):
     path = tmp_path / "picture.png"
-    done = run(command, "--hosts", "2,4", *RATES, "-b", "1M", "-e", "4M", *more, "--plot", str(path))
+    done = run(command, "--nodes", "2,4", *RATES, "-b", "1M", "-e", "4M", *more, "--plot", str(path))
     assert done.exit_code == 0, done.output
     assert path.read_bytes().startswith(b"\x89PNG") and f"plot: {path}" in done.output
-    missing = run(command, "--hosts", "2", *RATES, "-b", "1M", "-e", "1M", *more, "--plot",
+    missing = run(command, "--nodes", "2", *RATES, "-b", "1M", "-e", "1M", *more, "--plot",
                   str(tmp_path / "nowhere" / "a.xyz"))
     assert missing.exit_code == 1 and "a.xyz" in missing.output
 
@@ -168,13 +168,13 @@ def test_the_papers_networks_are_as_fast_and_in_the_order_that_it_has():
 
 def test_the_papers_combinations_are_those_of_the_single_commands():
     sizes = ["-b", "1M", "-e", "1M"]
-    found = json.loads(answer("paper", "--hosts", "4", *sizes, "--json"))["combinations"]
+    found = json.loads(answer("paper", "--nodes", "4", *sizes, "--json"))["combinations"]
     assert [each["name"] for each in found] == ["TCP and TCP", "TCP and RDMA",
                                                 "TCP and switches that add up"]
-    rdma = json.loads(answer("balancer", "--hosts", "4", "--rates", "8.6G:60us,20.4G:17us",
+    rdma = json.loads(answer("balancer", "--nodes", "4", "--rates", "8.6G:60us,20.4G:17us",
                              "--advertised", "100G,128G", *sizes, "--json"))
     assert found[1]["rows"] == rdma["rows"]
-    switches = json.loads(answer("aggregation", "--hosts", "4", "--rates", "8.6G:60us,11.8G:1.5us",
+    switches = json.loads(answer("aggregation", "--nodes", "4", "--rates", "8.6G:60us,11.8G:1.5us",
                                  "--rail", "1", "--radix", "40", "--adds", "1000GB/s", *sizes, "--json"))
     assert found[2]["rows"] == switches["rows"]
-    assert "TCP and RDMA, 8.6G:60us" in answer("paper", "--hosts", "4", *sizes)
+    assert "TCP and RDMA, 8.6G:60us" in answer("paper", "--nodes", "4", *sizes)

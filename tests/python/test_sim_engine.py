@@ -167,7 +167,7 @@ def failing(*rails_and_hosts):
 
 
 @pytest.mark.parametrize("make, words", [
-    (lambda: cluster.uniform(0, ONE), "hosts 0"),
+    (lambda: cluster.uniform(0, ONE), "nodes 0"),
     (lambda: cluster.uniform(4, [(-1.0, 0.0)]), "rate -1.0"),
     (lambda: cluster.uniform(4, [(1.0, -1.0)]), "latency -1.0"),
     (lambda: cluster.slow_host(cluster.uniform(4, ONE), 4, 0.5), "host 4"),

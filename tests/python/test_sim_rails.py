@@ -271,7 +271,7 @@ def test_traffic_is_what_was_asked_for():
 
 @pytest.mark.parametrize("values, words", [
     ({"policy": "fair"}, "policy 'fair': it must be one of modulo, random"),
-    ({"hosts": 0}, "hosts 0: it must be a whole number from 2 to 1024"),
+    ({"hosts": 0}, "nodes 0: it must be a whole number from 2 to 1024"),
     ({"rails": 0}, "rails 0: it must be a whole number from 1"),
     ({"load": -0.5}, "load -0.5: it must be a number above 0, at most 4"),
     ({"load": float("nan")}, "load nan: it must be"),

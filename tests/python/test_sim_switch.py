@@ -162,7 +162,7 @@ def test_growth_follows_the_cost_of_a_level(radix, a_level):
 
 def checks(**changes):
     """The table of published numbers by the first column, for the default chip."""
-    given = {"round_us": switch_study.ROUND_US, **changes}
+    given = {"round_us": switch_study.published_round_us(), **changes}
     document = switch_study.answer(Chip(), [2], 8, 64 << 10, given["round_us"], lambda _: None)
     return {row["what"]: row for row in document["checks"]}
 
@@ -175,13 +175,19 @@ def test_the_published_bound_of_the_growth_is_kept_by_what_the_closed_form_says(
 
 def test_what_a_number_was_fitted_to_is_no_evidence():
     fitted = [row for row in checks().values() if row["kind"].startswith("fitted")]
-    assert len(fitted) == 3 and all(row["holds"] is None for row in fitted)
-    # With another round nothing was fitted: the rounds of SHArP's hosts do not give the 16 times.
+    assert len(fitted) == 2 and all(row["holds"] is None for row in fitted)
+
+
+def test_the_published_rounds_do_not_give_the_published_factor():
     short, _ = PUBLISHED["sharp2016"]["rows"]
     round_us = short["host_us"] / hosts.rounds(PUBLISHED["sharp2016"]["nodes"])
-    row = checks(round_us=round_us)["times as fast as hosts, 16 nodes"]
+    found = checks()
+    row = found["times as fast as hosts, 16 nodes"]
     assert row["here"] == pytest.approx(hosts.rounds(16) * round_us / block_us(Chip(), 16, 8), rel=0.01)
     assert row["kind"] == "computed" and row["holds"] is False
+    needed = found["a round between hosts that would make it so (us)"]["here"]
+    given = checks(round_us=needed)["times as fast as hosts, 16 nodes"]
+    assert given["here"] == pytest.approx(PUBLISHED["hu2013"]["speedup"], rel=0.01)
 
 
 @pytest.mark.parametrize("off, holds", [(1.0, True), (1.04, True), (1.06, False), (0.94, False),
@@ -209,7 +215,8 @@ def test_a_stream_is_judged_by_its_published_time(monkeypatch, off, holds):
 
 
 def test_the_software_node_reaches_the_bandwidth_and_not_the_latency():
-    rows = switch_study.answer(Chip(), [2], 8, 8, switch_study.ROUND_US, lambda _: None)["software"]
+    round_us = switch_study.published_round_us()
+    rows = switch_study.answer(Chip(), [2], 8, 8, round_us, lambda _: None)["software"]
     long = [row for row in rows if row["bytes"] >= 64 << 20]
     short = [row for row in rows if row["bytes"] == 8]
     assert long and short
@@ -217,7 +224,7 @@ def test_the_software_node_reaches_the_bandwidth_and_not_the_latency():
         assert row["chip_us"] <= row["measured_us"]
         assert row["chip_against_hosts"] == pytest.approx(2 * (row["nodes"] - 1) / row["nodes"], rel=0.01)
         assert row["measured_against_hosts"] > 0.95 * row["chip_against_hosts"]
-    assert all(row["measured_against_hosts"] < row["chip_against_hosts"] / 4 for row in short)
+    assert all(row["measured_against_hosts"] < row["chip_against_hosts"] for row in short)
 
 
 def test_the_measured_numbers_are_those_of_the_document():

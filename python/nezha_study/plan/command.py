@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 
 import typer
 
+from nezha_tools.cli import figures
 from nezha_tools.cli.conventions import FOUND, App, json_option
 from nezha_tools.cli.errors import PlanError
 from nezha_tools.cli.sizes import parse_size, size_list
@@ -39,7 +40,7 @@ _RAILS_HELP = """How many rails connect all hosts when a port only sends or only
 
 \b
 Examples:
-  nezha plan rails --hosts 384
+  nezha plan rails --nodes 384
   nezha plan rails --rails 8             how many hosts 8 rails connect
   nezha plan rails --file cluster.yaml   what a given cabling can do
 """
@@ -73,7 +74,7 @@ def links(accelerator: Optional[str] = typer.Option(
 
 
 @app.command(help=_RAILS_HELP)
-def rails(hosts: Optional[int] = typer.Option(None, "--hosts", help="Connect so many hosts."),
+def rails(hosts: Optional[int] = typer.Option(None, "--nodes", help="Connect so many."),
           rail_count: Optional[int] = typer.Option(None, "--rails", help="With so many rails."),
           file: Optional[Path] = typer.Option(None, "--file", help="A cabling, YAML; see "
                                                                    "docs/planning.md."),
@@ -84,7 +85,7 @@ def rails(hosts: Optional[int] = typer.Option(None, "--hosts", help="Connect so 
 
     with one_sentence("rails"):
         if sum(each is not None for each in (hosts, rail_count, file)) != 1:
-            raise PlanError("give one of --hosts N, --rails N and --file FILE")
+            raise PlanError("give one of --nodes N, --rails N and --file FILE")
         if hosts is not None:
             document, show = rails_report.for_hosts(hosts), plan_show.assignment
         elif rail_count is not None:
@@ -138,11 +139,9 @@ def algorithm(nodes: int = typer.Option(..., "--nodes", help="Ranks, one a node.
             row["known_as"] = (calibrations.EXTRAPOLATED if measured is None else
                                measured.known_as(collective, nodes, row["size"]))
     answer("algorithm", document, json_to, plan_show.algorithms)
-    if plot_to is not None:
-        with one_sentence("algorithm", FOUND):
-            algorithm_figure.plot(answers, crossings, plot_to,
-                         f"{collective}, {nodes} nodes, {rates or calibration}")
-            typer.echo(f"plot: {plot_to}", err=True)
+    with one_sentence("algorithm", FOUND):
+        figures.answer(plot_to, lambda path: algorithm_figure.plot(
+            answers, crossings, path, f"{collective}, {nodes} nodes, {rates or calibration}"))
 
 
 @app.command(help=_CHECK_HELP)

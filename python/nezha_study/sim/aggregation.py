@@ -191,7 +191,7 @@ def run(hosts: Sequence[int], sizes: Sequence[int], make: Callable[[int], Cluste
     for count in hosts:
         cluster = make(count)
         if count < 2:
-            raise refused("hosts", count, "2 or more")
+            raise refused("nodes", count, "2 or more")
         if cluster.changes or cluster.tree is not None:
             raise PlanError("aggregation nodes are simulated without --change and --tree")
         for size in sizes:

@@ -7,7 +7,7 @@ from typing import Optional
 
 import typer
 
-from nezha_tools.cli import console
+from nezha_tools.cli import console, figures
 from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
@@ -25,10 +25,10 @@ in two. docs/aggregation.md says what nodes are.
 
 \b
 Examples:
-  nezha sim aggregation --hosts 4,16,64 --rates 10G:20us,10G:20us --rail 1
-  nezha sim aggregation --hosts 4,16 --rates 10G:20us,10G:20us --rail 1 --plot out/nodes.png
-  nezha sim aggregation --hosts 6 --rates 250Mbit/s:30us --radix 3
-  nezha sim aggregation --hosts 16 --rates 25G:10us --port 100G --adds 12GB/s --json=out/nodes.json
+  nezha sim aggregation --nodes 4,16,64 --rates 10G:20us,10G:20us --rail 1
+  nezha sim aggregation --nodes 4,16 --rates 10G:20us,10G:20us --rail 1 --plot out/nodes.png
+  nezha sim aggregation --nodes 6 --rates 250Mbit/s:30us --radix 3
+  nezha sim aggregation --nodes 16 --rates 25G:10us --port 100G --adds 12GB/s --json=out/nodes.json
 """
 
 
@@ -54,7 +54,7 @@ def aggregation(
 
     with console.one_line("sim aggregation", PlanError, Error, ValueError, code=WRONG_LINE):
         world = sweep.World(rates, calibration, gap)
-        counts = sweep.counts("hosts", hosts)
+        counts = sweep.counts("nodes", hosts)
         own = float(world.cluster(counts[0]).adds.min())
         nodes = trees.Nodes(radix, rail, None if port is None else parse_rate("port", port),
                             own if adds is None else parse_rate("adds", adds))
@@ -63,6 +63,5 @@ def aggregation(
             document = trees.run(counts, sizes, world.cluster, nodes, algorithm, step)
     with console.one_line("sim aggregation", PlanError, BenchError, ValueError, code=FOUND):
         console.answer(document, json_to, show.aggregation)
-        if plot_to is not None:
-            study_figures.aggregation(document, plot_to, rates or str(calibration))
-            typer.echo(f"plot: {plot_to}", err=True)
+        figures.answer(plot_to, lambda path: study_figures.aggregation(document, path,
+                                                                       rates or str(calibration)))

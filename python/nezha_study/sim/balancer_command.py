@@ -7,7 +7,7 @@ from typing import Optional
 
 import typer
 
-from nezha_tools.cli import console
+from nezha_tools.cli import console, figures
 from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
@@ -25,10 +25,10 @@ other, until its shares stay. Beside it policy pull, which needs no shares, and 
 
 \b
 Examples:
-  nezha sim balancer --hosts 4,8 --rates 8.6G:60us,20.4G:17us
-  nezha sim balancer --hosts 4 --rates 25G:20us,10G:50us --advertised 100G,100G -b 1M -e 64M
-  nezha sim balancer --hosts 4,128 --rates 8.6G:60us,20.4G:17us --plot out/balancer.png
-  nezha sim balancer --hosts 5 --calibration out/calibration.json --json=out/balancer.json
+  nezha sim balancer --nodes 4,8 --rates 8.6G:60us,20.4G:17us
+  nezha sim balancer --nodes 4 --rates 25G:20us,10G:50us --advertised 100G,100G -b 1M -e 64M
+  nezha sim balancer --nodes 4,128 --rates 8.6G:60us,20.4G:17us --plot out/balancer.png
+  nezha sim balancer --nodes 5 --calibration out/calibration.json --json=out/balancer.json
 """
 
 
@@ -57,10 +57,9 @@ def balancer(
                                                 for each in advertised.split(",")]
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         with progress() as step:
-            document = convergence.run(sweep.counts("hosts", hosts), sizes, world.cluster, told,
+            document = convergence.run(sweep.counts("nodes", hosts), sizes, world.cluster, told,
                                        algorithm, operations, step)
     with console.one_line("sim balancer", PlanError, BenchError, ValueError, code=FOUND):
         console.answer(document, json_to, show.balancer)
-        if plot_to is not None:
-            study_figures.balancer(document, plot_to, rates or str(calibration))
-            typer.echo(f"plot: {plot_to}", err=True)
+        figures.answer(plot_to, lambda path: study_figures.balancer(document, path,
+                                                                    rates or str(calibration)))

@@ -103,7 +103,7 @@ def uniform(hosts: int, rails: Sequence[Tuple[float, float]], adds: float = 4e9,
             segment_bytes: Optional[Sequence[float]] = None,
             rate_lost: Optional[Sequence[Sequence[float]]] = None) -> Cluster:
     """A cluster of alike hosts with rails of (bytes per second, latency in seconds)."""
-    whole("hosts", hosts, 1, HOSTS_MAX)
+    whole("nodes", hosts, 1, HOSTS_MAX)
     if not 1 <= len(rails) <= RAILS_MAX:
         raise refused("rails", len(rails), f"1 to {RAILS_MAX}")
     for rate, latency in rails:

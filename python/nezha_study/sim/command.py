@@ -7,7 +7,7 @@ from typing import Any, Callable, ContextManager, List, Optional
 
 import typer
 
-from nezha_tools.cli import console
+from nezha_tools.cli import console, figures
 from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import parse_size, size_list
@@ -26,19 +26,19 @@ The library plans each operation and its balancer picks the rails; --rates has R
 
 \b
 Examples:
-  nezha sim collective --hosts 64 --rates 25G:20us,10G:50us
-  nezha sim collective all_gather --hosts 4,64,1024 --rates 100G:5us -b 1M -e 256M --plot out/sim.png
-  nezha sim collective --hosts 8 --rates 1G:30us,1G:30us -b 8M -e 8M --change 1:0@2ms
-  nezha sim collective --hosts 8 --rates 1G:30us -b 8M -e 8M --timeline out/timeline.json
-  nezha sim collective --hosts 5 --calibration out/calibration.json
-  nezha sim collective --hosts 4,64 --ranks-per-host 8 --rates 100G:5us,100G:5us --inside 3GB/s:5us
+  nezha sim collective --nodes 64 --rates 25G:20us,10G:50us
+  nezha sim collective all_gather --nodes 4,64,1024 --rates 100G:5us -b 1M -e 256M --plot out/sim.png
+  nezha sim collective --nodes 8 --rates 1G:30us,1G:30us -b 8M -e 8M --change 1:0@2ms
+  nezha sim collective --nodes 8 --rates 1G:30us -b 8M -e 8M --timeline out/timeline.json
+  nezha sim collective --nodes 5 --calibration out/calibration.json
+  nezha sim collective --nodes 4,64 --ranks-per-host 8 --rates 100G:5us,100G:5us --inside 3GB/s:5us
 """
 _SCALE_HELP = """Every algorithm of the catalog once, at one size, on many hosts.
 
 \b
 Examples:
   nezha sim scale                                    20,000 hosts, 8 rails of 50 Gbit/s
-  nezha sim scale --hosts 4,6,8,128,20000 --rates 100G:3us,10G:20us --size 1M
+  nezha sim scale --nodes 4,6,8,128,20000 --rates 100G:3us,10G:20us --size 1M
   nezha sim scale --ranks-per-host 4                 80,000 ranks
 """
 _STUDY_HELP = """How far the simulation is off: fitted to labs of 2 and 3 hosts, compared to larger.
@@ -99,21 +99,19 @@ def collective(
 
     with one_sentence("collective"):
         asked = sweep.Request(
-            name, sweep.counts("hosts", hosts),
+            name, sweep.counts("nodes", hosts),
             size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4), algorithm, root)
         world = sweep.World(rates, calibration, gap, slow, late, vary, seed, change, interference, tree,
                             ranks_per_host, inside)
         with progress() as step:
             document = sweep.run(asked, world, timeline, step)
     answer("collective", document, json_to, show.collective)
-    if plot_to is not None:
-        with one_sentence("collective", FOUND):
-            sweep.plot(document, plot_to)
-            typer.echo(f"plot: {plot_to}", err=True)
+    with one_sentence("collective", FOUND):
+        figures.answer(plot_to, lambda path: sweep.plot(document, path))
 
 
 @app.command(help=_SCALE_HELP)
-def scale(hosts: str = typer.Option("20000", "--hosts", help="How many, or several counts."),
+def scale(hosts: str = typer.Option("20000", "--nodes", help="How many, or several counts."),
           rates: str = typer.Option(",".join(["50G:5us"] * 8), "--rates", help="RATE:LATENCY of each "
                                                                                "rail."),
           size: str = typer.Option("4M", "--size", help="Bytes of the operation."),
@@ -126,14 +124,14 @@ def scale(hosts: str = typer.Option("20000", "--hosts", help="How many, or sever
     with one_sentence("scale"):
         with progress() as step:
             world = sweep.World(rates, gap=gap, ranks_per_host=ranks_per_host, inside=inside)
-            document = sweep.scale(sweep.counts("hosts", hosts), world, parse_size(size), step)
+            document = sweep.scale(sweep.counts("nodes", hosts), world, parse_size(size), step)
     answer("scale", document, json_to, show.scale)
 
 
 @app.command(help=_STUDY_HELP)
 def study(rates: List[str] = typer.Option([], "--rates", help="Rails of one case, as 200mbit,100mbit; "
                                           "repeatable (default: three cases)."),
-          hosts: str = typer.Option("4,5,6", "--hosts", help="Worlds to predict."),
+          hosts: str = typer.Option("4,5,6", "--nodes", help="Worlds to predict."),
           seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of each size in each run."),
           passes: int = typer.Option(2, "--passes", min=1, help="Runs; the quickest counts."),
           plot_to: Optional[Path] = options.PLOT,
@@ -143,17 +141,15 @@ def study(rates: List[str] = typer.Option([], "--rates", help="Rails of one case
 
     with one_sentence("study"):
         cases = [read_rates(each) for each in rates] or [list(case) for case in studies.CASES]
-        worlds = sweep.counts("hosts", hosts)
+        worlds = sweep.counts("nodes", hosts)
         if min(worlds) < 2 or max(worlds) > 64:
-            raise PlanError(f"hosts {hosts}: a lab has 2 to 64")
+            raise PlanError(f"nodes {hosts}: a lab has 2 to 64")
     with one_sentence("study", FOUND):
         with progress() as step:
             document = studies.run(cases, worlds, seconds, passes, step)
     answer("study", document, json_to, show.study)
-    if plot_to is not None:
-        with one_sentence("study", FOUND):
-            studies.plot(document, plot_to)
-            typer.echo(f"plot: {plot_to}", err=True)
+    with one_sentence("study", FOUND):
+        figures.answer(plot_to, lambda path: studies.plot(document, path))
 
 
 app.command(name="balancer", help=sim_balancer.HELP)(sim_balancer.balancer)

@@ -114,7 +114,7 @@ def run(hosts: Sequence[int], sizes: Sequence[int], make: Callable[[int], Cluste
     rows = []
     for count in hosts:
         if count < 2:
-            raise refused("hosts", count, "2 or more")
+            raise refused("nodes", count, "2 or more")
         cluster = make(count)
         given = list(advertised or [rate for rate, _ in cluster.slowest(range(cluster.rails))])
         if len(given) != cluster.rails:

@@ -76,11 +76,11 @@ def parse(text: str, hosts: Sequence[int]) -> List[Layout]:
         raise refused("ranks-per-host", text, allowed)
     if len(numbers) > 1 and list(hosts) != [len(numbers)]:
         raise refused("ranks-per-host", text, f"one number, or {','.join(map(str, hosts))} of them, "
-                      "one for each of --hosts")
+                      "one for each of --nodes")
     found = [Layout(np.array([int(each) for each in numbers])) if len(numbers) > 1
              else even(count, int(text)) for count in hosts]
     for layout in found:
         if layout.ranks > RANKS_MAX:
-            raise PlanError(f"hosts {layout.hosts} with ranks-per-host {text}: {layout.ranks} ranks; "
+            raise PlanError(f"nodes {layout.hosts} with ranks-per-host {text}: {layout.ranks} ranks; "
                             f"they must be {RANKS_MAX} at most")
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-HOSTS = typer.Option(..., "--hosts", help="How many, or several counts: 4,64,1024.")
+HOSTS = typer.Option(..., "--nodes", help="How many, or several counts: 4,64,1024.")
 RATES = typer.Option(None, "--rates", help="RATE:LATENCY of each rail, such as 25Gbit/s:20us,10G:50us.")
 CALIBRATION = typer.Option(None, "--calibration", help="Or what nezha calibrate has measured.")
 ALGORITHM = typer.Option("auto", "--algorithm", help="Of the hosts: ring, bcube, ... (default: the "

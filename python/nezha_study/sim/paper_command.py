@@ -24,12 +24,12 @@ of the time: minutes for each combination.
 \b
 Examples:
   nezha sim paper --json=out/paper.json
-  nezha sim paper --hosts 4,6,8,128
+  nezha sim paper --nodes 4,6,8,128
 """
 
 
 def paper(
-    hosts: str = typer.Option("4,6,8,128,20000", "--hosts", help="How many, or several counts."),
+    hosts: str = typer.Option("4,6,8,128,20000", "--nodes", help="How many, or several counts."),
     minbytes: str = options.minbytes("512K"),
     maxbytes: str = options.maxbytes("32M"),
     factor: int = options.factor(8),
@@ -40,7 +40,7 @@ def paper(
     with console.one_line("sim paper", PlanError, Error, ValueError, code=WRONG_LINE):
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         with progress() as step:
-            document = papers.run(sweep.counts("hosts", hosts), sizes, step)
+            document = papers.run(sweep.counts("nodes", hosts), sizes, step)
     with console.one_line("sim paper", PlanError, ValueError, code=FOUND):
         console.answer(document, json_to, _show)
 

@@ -25,7 +25,7 @@ policies, 32 to 128 hosts, tables, three pictures and a JSON file.
 \b
 Examples:
   nezha sim rails --study
-  nezha sim rails --hosts 64 --rails 2 --mean 16K --policies dynamic,hybrid --loads 0.5,0.7,0.9
+  nezha sim rails --nodes 64 --rails 2 --mean 16K --policies dynamic,hybrid --loads 0.5,0.7,0.9
   nezha sim rails --mean 2K,64K --striped --json=runs.json
 """
 _DEFAULTS = {"policies": "modulo,random,round_robin,local_dynamic,dynamic,hybrid",
@@ -40,7 +40,7 @@ def rails(
     policies: str = typer.Option(_DEFAULTS["policies"], "--policies", help="Some of modulo, random, "
                                  "round_robin, static, local_dynamic, dynamic, hybrid."),
     striped: bool = typer.Option(False, "--striped", help="Messages are divided over rails."),
-    hosts: int = typer.Option(32, "--hosts", help="Hosts of the cluster."),
+    nodes: int = typer.Option(32, "--nodes", help="Of the cluster."),
     rail_count: int = typer.Option(4, "--rails", help="Rails of each host."),
     processes: int = typer.Option(4, "--processes", help="Of each host; each sends one message after "
                                   "another."),
@@ -65,7 +65,7 @@ def rails(
             messages = _STUDY_MESSAGES if study else _RUN_MESSAGES
         whole("messages", messages, 5, MESSAGES_MAX)
         cases = [] if study else [
-            Case(policy, striped, hosts, rail_count, tuple(map(parse_size, mean.split(","))), load, seed,
+            Case(policy, striped, nodes, rail_count, tuple(map(parse_size, mean.split(","))), load, seed,
                  processes, messages, parse_size(short))
             for policy in policies.split(",") for load in _numbers("loads", loads)]
     with console.one_line("sim rails", BenchError, OSError, code=FOUND), progress() as step:
@@ -77,7 +77,7 @@ def rails(
             outcomes = case_runs.measure_all(cases, step("runs", len(set(cases))))
             document = {"runs": [outcomes[case].row(case) for case in cases]}
             written = []
-    title = (f"{hosts} hosts, {rail_count} rails, messages of "
+    title = (f"{nodes} hosts, {rail_count} rails, messages of "
              f"{'+'.join(format_size(parse_size(each)) for each in mean.split(','))}"
              f"{', striped' if striped else ''}")
     with console.one_line("sim rails", code=FOUND):
@@ -88,7 +88,7 @@ def rails(
 
 
 def _refuse_what_does_not_go_together(context: typer.Context, study: bool) -> None:
-    of_runs = ("policies", "striped", "hosts", "rail_count", "processes", "mean", "loads", "short")
+    of_runs = ("policies", "striped", "nodes", "rail_count", "processes", "mean", "loads", "short")
     for name in of_runs if study else ("to",):
         source: Any = context.get_parameter_source(name)
         if source.name == "COMMANDLINE":

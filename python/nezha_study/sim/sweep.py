@@ -107,7 +107,7 @@ def run(request: Request, world: World, timeline_to: Optional[Path], step: Step)
     if request.collective not in kinds:
         raise refused("collective", request.collective, f"one of {', '.join(sorted(kinds))}")
     if timeline_to is not None and request.hosts[0] > RECORDED_MAX:
-        raise refused("hosts", request.hosts[0], f"at most {RECORDED_MAX} for a timeline")
+        raise refused("nodes", request.hosts[0], f"at most {RECORDED_MAX} for a timeline")
     sizes = [0] if request.collective == "barrier" else request.sizes
     advance = step(request.collective, len(request.hosts) * len(sizes))
     rows = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 import typer
 
-from nezha_tools.cli import console
+from nezha_tools.cli import console, figures
 from nezha_tools.cli.progress import progress
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.sizes import format_size, parse_size
@@ -41,8 +40,8 @@ def switch(
     packet: str = typer.Option("1K", "--packet", help="Payload of a packet."),
     slots: int = typer.Option(64, "--slots", help="Packets of a host that switches hold at a time."),
     round_us: Optional[float] = typer.Option(None, "--round-us", show_default=False, help="One round "
-                                             "between two hosts, in microseconds (default: what makes "
-                                             "16 nodes 16 times slower, see the document)."),
+                                             "between two hosts, in microseconds (default: 0.86, as "
+                                             "hosts with InfiniBand took in 2016, see the document)."),
     json_to: Optional[str] = json_option(),
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture."),
 ) -> None:
@@ -57,16 +56,14 @@ def switch(
         whole("burst", sizes[1], 1, PACKETS_MAX * chip.packet_bytes)
         counts = [_count(each, NODES_MAX) for each in nodes.split(",")]
         if round_us is None:
-            round_us = switch_study.ROUND_US
+            round_us = switch_study.published_round_us()
         if not 0 < round_us <= 1e6:
             raise refused("round-us", round_us, "a time above 0, at most 1 s, in microseconds")
     with console.one_line("sim switch", BenchError, OSError, code=FOUND):
         with progress() as step:
             document = switch_study.answer(chip, counts, *sizes, round_us, step("nodes", len(counts) + 1))
         console.answer(document, json_to, _show)
-        if plot_to is not None:
-            switch_figure.plot(document, plot_to)
-            print(f"plot: {plot_to}", file=sys.stderr)
+        figures.answer(plot_to, lambda path: switch_figure.plot(document, path))
 
 
 def _count(text: str, most: int) -> int:
@@ -96,12 +93,11 @@ def _show(document: Dict[str, Any]) -> None:
                      f"({measured['machine']}), beside a chip", [{
         "wires": row["wires"], "nodes": row["nodes"], "size": format_size(row["bytes"]),
         "chip": _time(row["chip_us"]), "node": _time(row["measured_us"]),
-        "chip x hosts": f"{row['chip_against_hosts']:.2f}"
-                        + (" (fitted)" if row["chip_against_hosts_fitted"] else ""),
+        "chip x hosts": f"{row['chip_against_hosts']:.2f}",
         "node x hosts": f"{row['measured_against_hosts']:.2f}",
     } for row in document["software"]])
-    console.sentences(["`nezha bench switch` measures a node in software on this machine. Fitted: by "
-                        "the assumed round between two hosts, so it confirms nothing.",
+    console.sentences(["`nezha bench switch` measures a node in software on this machine. Fitted: to "
+                        "that published number, so it confirms nothing.",
                         *(f"Source: {source}" for source in document["sources"])])
 
 

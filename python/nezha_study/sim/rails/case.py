@@ -61,7 +61,7 @@ class Case:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise refused("policy", self.policy, "one of " + ", ".join(POLICIES))
-        whole("hosts", self.hosts, 2, HOSTS_MAX)
+        whole("nodes", self.hosts, 2, HOSTS_MAX)
         whole("rails", self.rails, 1, RAILS_MAX)
         if not 0 < len(self.means) <= MEANS_MAX:
             raise refused("mean", list(self.means), f"1 to {MEANS_MAX} sizes")

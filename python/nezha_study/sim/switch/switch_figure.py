@@ -7,7 +7,6 @@ from typing import Any, Dict, List
 
 from nezha_tools.cli.figures import against_size, curve, decorate, drawing, write
 from nezha_tools.cli.sizes import format_size
-from .switch_study import ROUND_US
 
 
 def plot(document: Dict[str, Any], path: Path) -> None:
@@ -25,8 +24,7 @@ def plot(document: Dict[str, Any], path: Path) -> None:
     by_nodes.set_xticks(nodes, [str(each) for each in nodes], fontsize=9)
     by_nodes.minorticks_off()
     by_nodes.set_xlabel("nodes", fontsize=11)
-    fitted = ", fitted to 16 times at 16 nodes" if document["round_us"] == ROUND_US else ""
-    decorate(by_nodes, f"by nodes; hosts: rounds of {document['round_us']:.3f} us{fitted}")
+    decorate(by_nodes, f"by nodes; hosts: rounds of {document['round_us']:.3f} us")
     against_size(by_size, sizes, "16 nodes, by size")
     for axes in (by_nodes, by_size):
         axes.set_yscale("log")

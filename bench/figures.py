@@ -28,7 +28,7 @@ NEZHA = str(Path(sys.executable).with_name("nezha"))
 _SHORT = "-b 4 -e 4K -f 32"
 _LONG = "-b 64K -e 64M -f 4"
 _MIDDLE = "-b 64K -e 16M -f 4"  # of slow rails, where longer ones take seconds each
-_PEERS = "--compare gloo,openmpi,openmpi-ring,mpich,mpich-ring"
+_PEERS = "--compare gloo-default,openmpi-default,openmpi-ring,mpich-default,mpich-ring"
 _PEER_TITLES = {"gloo": "Gloo", "openmpi": "Open MPI, its choice", "openmpi-ring": "Open MPI, ring",
                 "mpich": "MPICH, its choice", "mpich-ring": "MPICH, ring"}
 
@@ -60,8 +60,8 @@ HOSTS = {f"hosts-{name}-{sizes}{form}":
          for name in _BY_HOST for sizes in ("short", "long") for form, options in _FORMS.items()
          if form != "-flat-ring" or sizes == "long" and name != "all_to_all"}
 # Ranks of one host, in memory and over the loopback. Four of MPICH on two processors give no result.
-_PEERS_OF_A_HOST = {2: "--compare openmpi,openmpi-ring,mpich,mpich-ring",
-                    4: "--compare openmpi,openmpi-ring"}
+_PEERS_OF_A_HOST = {2: "--compare openmpi-default,openmpi-ring,mpich-default,mpich-ring",
+                    4: "--compare openmpi-default,openmpi-ring"}
 SHARED = {f"shared-{ranks}-{shm}":
           f"bench all_reduce --nodes 1 --ranks-per-node {ranks} --rates 1gbit -b 4 -e 64M -f 16 "
           f"--launches 3 --no-gain --config shm={shm} {_PEERS_OF_A_HOST[ranks] if shm == 'on' else ''}"

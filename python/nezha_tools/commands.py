@@ -32,6 +32,8 @@ _COMMANDS: Dict[str, _Listed] = {
                    "Simulate the time of collectives, rails and switches on any cluster."),
     "calibrate": _Listed("nezha_study.sim.calibrate_command",
                          "Measure latency, rate and cost of the rails, for plan and sim."),
+    "study": _Listed("nezha_study.paper.command",
+                     "Repeat the measurements of the Nezha paper in labs of this machine."),
     "flight": _Listed("nezha_tools.flight.command",
                       "Analyse the dumps of a job: what each rank did last, and the cause."),
     "bench": _Listed("nezha_tools.bench.command",

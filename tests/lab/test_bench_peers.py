@@ -14,7 +14,7 @@ from typing import List
 import pytest
 from conftest import child_env
 
-from nezha_tools.bench.libraries import PEERS, find_peers
+from nezha_tools.bench.libraries import find_peers, settings
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 _SIZES = [16, 64 << 10]  # an element for each rank at least
@@ -26,8 +26,9 @@ def _compare(peer: str, *arguments: str,
     if missing:
         pytest.skip(f"{peer}: {missing[peer]}")
     code = "import sys; sys.argv[0] = 'nezha'; from nezha_tools.main import main; main()"
+    compared = peer if "-" in peer else f"{peer}-default"
     common = [collective, "--nodes", "2", "--rates", "200mbit,100mbit", "-b", "16", "-e", "64K", "-f",
-              str(_SIZES[1] // _SIZES[0]), "--iters", "6", "-w", "2", "--no-gain", "--compare", peer]
+              str(_SIZES[1] // _SIZES[0]), "--iters", "6", "-w", "2", "--no-gain", "--compare", compared]
     return subprocess.run([sys.executable, "-c", code, "bench", *common, *arguments], env=child_env(),
                           text=True, capture_output=True, timeout=280)
 
@@ -36,13 +37,14 @@ def _titles(shown: str) -> List[str]:
     return [line for line in shown.splitlines() if "same lab" in line or "left out" in line]
 
 
-@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("peer", settings.all_names())
 def test_a_peer_is_measured_beside_nezha(peer: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file, picture = tmp_path / "all.json", tmp_path / "all.png"
     done = _compare(peer, "--json", str(file), "--plot", str(picture))
     assert done.returncode == 0, done.stderr
-    assert _titles(done.stdout) == [f"# {peer} ({PEERS[peer]}), same lab, same rule"], done.stdout
+    words = settings.words(peer)
+    assert _titles(done.stdout) == [f"# {peer} ({words}), same lab, same rule"], done.stdout
     document = json.loads(file.read_text())
     rows = document["peers"][peer]["rows"]
     assert "peers_left_out" not in document and list(document["peers"]) == [peer]
@@ -89,6 +91,20 @@ def test_several_ranks_on_a_node_are_measured_beside_nezha(collective: str, peer
     assert 0.9 * _SIZES[1] < sent < 6 * _SIZES[1]
 
 
+@pytest.mark.parametrize("library", ["openmpi", "mpich"])
+def test_the_best_of_a_library_stands_beside_its_default(library: str, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    done = _compare(library, "--compare", f"{library}-default,{library}-ring", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    rows = [document["peers"][name]["rows"] for name in (library, f"{library}-ring")]
+    found = document["best"][library]
+    assert found["settings"] == [library, f"{library}-ring"]
+    for best, *each in zip(found["rows"], *rows):
+        assert best["time_us"] == min(row["time_us"] for row in each)
+    assert _titles(done.stdout)[1] == f"# {library} (the best of 2 settings), same lab, same rule"
+
+
 def test_gloo_has_one_rail_the_fastest(tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     done = _compare("gloo", "--rates", "100mbit,200mbit", "--json", str(file))
@@ -96,6 +112,25 @@ def test_gloo_has_one_rail_the_fastest(tmp_path: Path) -> None:
     large = json.loads(file.read_text())["peers"]["gloo"]["rows"][1]
     shares = {rail["name"]: rail["share"] for rail in large["rails"]}
     assert shares["eth1"] > 0.95, shares
+
+
+def test_gloo_over_mptcp_has_both(tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    done = _compare("gloo-mptcp", "-b", "1M", "-e", "1M", "--rates", "200mbit,200mbit", "--json",
+                    str(file))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(file.read_text())["peers"]["gloo-mptcp"]["rows"]
+    assert min(rail["share"] for rail in row["rails"]) > 0.2, row["rails"]
+
+
+@pytest.mark.parametrize("setting, first", [("halves", 0.5), ("rates", 2 / 3)])
+def test_gloo_with_a_process_group_on_each_rail(setting: str, first: float, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    done = _compare(f"gloo-{setting}", "-b", "1M", "-e", "1M", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(file.read_text())["peers"][f"gloo-{setting}"]["rows"]
+    shares = {rail["name"]: rail["share"] for rail in row["rails"]}
+    assert row["wrong"] == 0 and shares["eth0"] == pytest.approx(first, abs=0.05), shares
 
 
 @pytest.mark.parametrize("peer, arguments", [("gloo", ("--out-of-place",)), ("openmpi", ("-o", "max"))])

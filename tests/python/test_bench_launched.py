@@ -65,8 +65,9 @@ def test_a_launched_world_refuses_what_only_labs_have(world, variable, option, a
 
 
 @pytest.mark.parametrize("option", ["--rates", "--nodes"])
-def test_interference_refuses_them_too(option, refusal):
-    said = refusal(SRUN, "bench", "interference", option, "3")
+@pytest.mark.parametrize("command", ["interference", "pieces", "p2p"])
+def test_others_refuse_them_too(command, option, refusal):
+    said = refusal(SRUN, "bench", command, option, "3")
     assert f"{option} has no effect" in said and "SLURM_PROCID" in said
 
 
@@ -105,6 +106,8 @@ def test_a_single_task_may_ask_for_a_lab(refusal):
     (("all_reduce", "--config", "rails==eth0"), "--rates, and --one-rail"),
     (("all_reduce", "--policy", "pull", "--config", "policy=table"), "--policy pull sets it"),
     (("all_reduce", "--cores-per-rail", "1", "--config", "cpu_affinity=0"), "--cores-per-rail sets it"),
+    (("pieces", "--config", "rails==eth0"), "the rails of the lab are those of --rates"),
+    (("p2p", "--config", "shm=on"), "shm=on has no effect"),
     (("interference", "--config", "weights=1:2"), "weights=1:2 has no effect"),
     (("interference", "--config", "algorithm=bcube"), "rings"),
     (("switch", "--config", "aggregator_share=1"), "aggregator_share=1 has no effect"),
@@ -118,7 +121,6 @@ def test_a_replay_of_a_recorded_step_computes_nothing(tmp_path):
     from nezha_tools.bench.training_run import Request
 
     recorded = tmp_path / "step.json"
-    request = Request("vgg11", replay=True, schedule=recorded, threads=2)
     recorded.write_text("{}")
     with pytest.raises(BenchError, match="--threads"):
-        request.check()
+        Request("vgg11", replay=True, schedule=recorded, threads=2)

@@ -47,11 +47,11 @@ def test_one_wrong_element_is_seen(world, what):
     ({"columns": 6, "scalings": ["strong"]}, "--columns 6: 6 elements are no equal parts for 4 ranks")])
 def test_what_cannot_be_run_is_refused(values, why):
     with pytest.raises(BenchError, match=why):
-        Request(**{"scalings": ["weak"], "nodes": [1, 2], **values}).check()
+        Request(**{"scalings": ["weak"], "nodes": [1, 2], **values})
 
 
 def test_in_weak_scaling_parts_stay_as_long():
-    request = Request(["strong", "weak"], [2, 6], columns=1200)
+    request = Request(["strong", "weak"], [2, 6], rows=12, columns=1200)
     assert [request.columns_of("weak", nodes) for nodes in (2, 6)] == [1200, 3600]
     assert [request.columns_of("strong", nodes) for nodes in (2, 6)] == [1200, 1200]
 

@@ -101,7 +101,7 @@ def test_what_is_no_range_is_refused(text):
 def test_what_cannot_be_run_is_refused(values, why):
     request = {"policies": ["pull"], "means": [4096], "loads": [0.5], **values}
     with pytest.raises(BenchError, match=why):
-        Request(**request).check()
+        Request(**request)
 
 
 @pytest.mark.parametrize("values, why", [

@@ -7,7 +7,7 @@ import pytest
 from nezha_tools.bench import collective_report
 from nezha_tools.bench.counters import transmitted_bytes
 from nezha_tools.cli.errors import BenchError
-from nezha_tools.bench.libraries import parse_peers
+from nezha_tools.bench.libraries.settings import parse_peers
 from nezha_tools.bench.collective_run import Report
 from nezha_tools.bench.spec import Sample
 from nezha_tools.cli.console import OutputError
@@ -106,6 +106,6 @@ def test_interface_counters_are_read_per_device(tmp_path):
 
 
 def test_unknown_peers_are_refused():
-    assert parse_peers("gloo, mpich, openmpi-ring") == ["gloo", "mpich", "openmpi-ring"]
+    assert parse_peers("gloo-default, mpich-default, openmpi-ring") == ["gloo", "mpich", "openmpi-ring"]
     with pytest.raises(BenchError, match="nccl"):
         parse_peers("nccl")

@@ -101,13 +101,13 @@ def test_what_is_no_schedule_is_refused(tmp_path, text):
     ({"flat": True}, "--ranks-per-node")])
 def test_requests_that_cannot_be_run(changes, words):
     with pytest.raises(BenchError, match=words):
-        Request(**{"model": "alexnet", **changes}).check()
+        Request(**{"model": "alexnet", **changes})
 
 
 def test_without_torch_one_sentence_says_so(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(BenchError, match="pip install torch"):
-        Request("alexnet").check()
+        Request("alexnet")
 
 
 def document(mode: str) -> dict:

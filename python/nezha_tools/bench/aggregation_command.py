@@ -7,17 +7,13 @@ from typing import Any, Callable, Dict, List, Optional
 
 import typer
 
-from ..cli import console
-from ..cli.progress import progress
 from ..cli.errors import BenchError
 from ..cli.progress import Step
 from ..cli.sizes import parse_size
 from . import aggregation_report
 from .aggregation_run import Request, run_switch, run_table
-from nezha.errors import Error
-from ..lab import LabError
-from ..cli.conventions import FOUND, WRONG_LINE, json_option
-from ..cli.launched import refuse_launcher
+from .perform import perform_in_labs
+from ..cli.conventions import json_option
 from ..cli.values import CONFIG, read_rates, settings
 
 SWITCH_HELP = """Compare all_reduce over hosts with all_reduce through an aggregation node, 2 to 16 nodes.
@@ -81,17 +77,12 @@ def table1(
 
 def _perform(name: str, given: Dict[str, Any], run: Callable[[Request, Step], Dict[str, Any]],
              publish: Callable[[Dict[str, Any]], int]) -> None:
-    expected = (BenchError, LabError, Error, ValueError)
-    with console.one_line(f"bench {name}", *expected, code=WRONG_LINE):
-        refuse_launcher()
-        request = Request(**{**given, "config": settings(given["config"], _TAKEN[name]),
-                             "sizes": [parse_size(size) for size in given["sizes"].split(",")],
-                             "nodes": _numbers(given["nodes"]), "rails": read_rates(given["rails"])})
-    with console.one_line(f"bench {name}", *expected, code=FOUND):
-        with progress() as step:
-            document = run(request, step)
-        status = publish(document)
-    raise typer.Exit(status)
+    def request() -> Request:
+        return Request(**{**given, "config": settings(given["config"], _TAKEN[name]),
+                          "sizes": [parse_size(size) for size in given["sizes"].split(",")],
+                          "nodes": _numbers(given["nodes"]), "rails": read_rates(given["rails"])})
+
+    perform_in_labs(f"bench {name}", request, run, publish)
 
 
 def _numbers(text: str) -> List[int]:

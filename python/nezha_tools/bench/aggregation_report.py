@@ -16,9 +16,7 @@ from ..cli.sizes import format_size
 def publish_switch(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints and writes as asked. Returns the exit status: 1 where a result was wrong."""
     console.answer(document, json_to, _show_switch)
-    if plot_to is not None:
-        plot_switch(document, plot_to)
-        print(f"plot: {plot_to}", file=sys.stderr)
+    figures.answer(plot_to, lambda path: plot_switch(document, path))
     return _finish(document)
 
 

@@ -6,16 +6,16 @@ Bandwidths are in GB/s there, as nccl-tests has them; the JSON's are in Gbit/s.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ..cli import console
+from ..cli import console, figures
 from ..lab.shaping import BULK, EXACT
 from .cores import line as cores_line
 from .shaping_choice import of_limit_holds
 from .collective_plot import plot
 from .collective_run import Report
+from .libraries.best import beside
 from .rows import Row, average_busbw, total_wrong
 from ..cli.sizes import format_size
 
@@ -183,12 +183,20 @@ def show(rows: Sequence[Row], title: str = "", extras: Sequence[Extra] = ()) -> 
 def publish(report: Report, json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints or writes `report` as asked. Returns the exit status: 1 where a result was wrong."""
     console.answer(report.document, json_to, lambda _: _print_tables(report))
-    if plot_to is not None:
-        config = report.document["config"]
-        plot(report.curves(), plot_to, f"{config['collective']}, {config['ranks']} ranks, "
-             f"{config['type']} {config['redop']}")
-        print(f"plot: {plot_to}", file=sys.stderr)
+    config = report.document["config"]
+    figures.answer(plot_to, lambda path: plot(
+        report.curves(), path, f"{config['collective']}, {config['ranks']} ranks, {config['type']} "
+        f"{config['redop']}"))
     return 1 if total_wrong(report.rows) else 0
+
+
+def _print_peers(peers: Dict[str, Any], best: Dict[str, Any]) -> None:
+    for name, entry in peers.items():
+        if name not in beside(best):
+            show(entry["rows"], f"{name} ({entry['algorithm']}), same lab, same rule")
+    for name, entry in best.items():
+        title = f"{name} (the best of {len(entry['settings'])} settings), same lab, same rule"
+        show(entry["rows"], title, [("setting", "", [row["setting"] for row in entry["rows"]])])
 
 
 def _print_tables(report: Report) -> None:
@@ -203,7 +211,6 @@ def _print_tables(report: Report) -> None:
     print("\n".join(footer_lines(report.rows, document["wire_check"])))
     for name, entry in document.get("singles", {}).items():
         show(entry["rows"], f"{name} only")
-    for name, entry in document.get("peers", {}).items():
-        show(entry["rows"], f"{name} ({entry['algorithm']}), same lab, same rule")
+    _print_peers(document.get("peers", {}), document.get("best", {}))
     for name, why in document.get("peers_left_out", {}).items():
         print("#\n# " + f"{name} is left out: {why}".replace("\n", "\n#   "))

@@ -17,7 +17,9 @@ from ..cli.progress import Step
 from .shaping_choice import note
 from .lab_runner import BenchLab
 from .measure import measure
-from .libraries import PEERS, Runner, find_peers
+from .libraries import Runner, find_peers
+from .libraries.best import beside, best
+from .libraries.settings import words
 from .rows import SCHEMA_NOTE, Row, gains, make_rows, spread, wire_check
 from .spec import REDUCTIONS, BenchSpec, Sample
 from .lab_facts import lab_facts, lab_rates, surrounding_lab
@@ -63,9 +65,11 @@ class Report:
                   self.rows}
         for name, entry in self.document.get("singles", {}).items():
             curves[f"Nezha, {name} only"] = entry["rows"]
+        found = self.document.get("best", {})
         for name, entry in self.document.get("peers", {}).items():
-            curves[name] = entry["rows"]
-        return curves
+            if name not in beside(found):
+                curves[name] = entry["rows"]
+        return {**curves, **{f"{name}, best setting": entry["rows"] for name, entry in found.items()}}
 
 
 def run_in_world(request: Request, step: Step) -> Optional[Report]:
@@ -204,8 +208,9 @@ def _report(
     if singles:
         document["singles"] = {name: {"rows": each} for name, each in singles.items()}
     if peers:
-        document["peers"] = {name: {"algorithm": PEERS[name], "rows": each}
+        document["peers"] = {name: {"algorithm": words(name), "rows": each}
                              for name, each in peers.items()}
+        document["best"] = best(peers)
     return Report(document, gains(rows, singles))
 
 

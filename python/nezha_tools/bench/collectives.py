@@ -6,7 +6,7 @@ one operation that is timed, `wrong` counts elements of its result that differ f
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Optional, Protocol
+from typing import Any, Callable, Iterable, List, Optional, Protocol
 
 import numpy as np
 
@@ -48,6 +48,36 @@ class AllReduce:
 
     def wrong(self) -> int:
         return self._reference.wrong(self._in if self._out is None else self._out)
+
+
+class AllReduceInPieces(AllReduce):
+    """The same of a vector in equal pieces, an all_reduce each, submitted as the spec says."""
+
+    def __init__(self, comm: Any, spec: BenchSpec, count: int) -> None:
+        super().__init__(comm, spec, count)
+        self._inputs = np.split(self._in, spec.pieces)
+        self._outputs: List[Optional[np.ndarray]] = [None] * spec.pieces
+        if self._out is not None:
+            self._outputs = list(np.split(self._out, spec.pieces))
+        self._submitted = spec.submitted
+
+    def call(self) -> None:
+        if self._submitted == "asynchronous":
+            for work in self._submit(async_op=True):
+                work.wait()
+        elif self._submitted == "coalesced":
+            with self._comm.batch():
+                self._submit()
+        else:
+            self._submit()
+
+    def _submit(self, **how: Any) -> List[Any]:
+        return [self._comm.all_reduce(piece, op=self._op, out=out, algorithm=self._algorithm, **how)
+                for piece, out in zip(self._inputs, self._outputs)]
+
+
+def _all_reduce(comm: Any, spec: BenchSpec, count: int) -> Case:
+    return (AllReduce if spec.pieces == 1 else AllReduceInPieces)(comm, spec, count)
 
 
 class Broadcast:
@@ -217,7 +247,7 @@ class Barrier:
 
 
 CASES: "dict[str, Callable[[Any, BenchSpec, int], Case]]" = {
-    "all_reduce": AllReduce,
+    "all_reduce": _all_reduce,
     "broadcast": Broadcast,
     "all_gather": AllGather,
     "reduce_scatter": ReduceScatter,

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import typer
 
-from ..cli import console
 from . import collective_report
-from ..cli.errors import BenchError
-from .libraries import parse_peers
+from .libraries.settings import parse_peers
+from .perform import perform
 from .reference import Reference, dtype_name, itemsize, numpy_dtype
 from .collective_run import Request, run_in_lab, run_in_world
 from ..cli.sizes import parse_size, size_list
 from .spec import IN_PLACE, REDUCTIONS, BenchSpec
-from nezha.errors import Error
-from ..lab import LabError
 from . import (aggregation_command as bench_aggregation, interference_command as bench_interference,
                matvec_command as bench_matvec, messages_command as bench_messages,
-               options as bench_options, train_command as bench_train)
-from ..cli.conventions import FOUND, WRONG_LINE, App, Group, json_option
-from ..cli.progress import progress
+               options as bench_options, p2p_command as bench_p2p, pieces_command as bench_pieces,
+               train_command as bench_train)
+from ..cli.conventions import App, Group, json_option
+from ..cli.progress import Step
 from ..cli.launched import asked, launched
 from ..cli.values import CONFIG, read_rates, settings
 
@@ -39,13 +38,6 @@ app = App(cls=_AllReduceByDefault, no_args_is_help=True,
           help="Measure collectives, in a launched world or in a lab built for it.")
 
 
-def _perform(request: Request, in_lab: bool, json_to: Optional[str],
-             plot_to: Optional[Path]) -> int:
-    with progress() as step:
-        report = run_in_lab(request, step) if in_lab else run_in_world(request, step)
-    return 0 if report is None else collective_report.publish(report, json_to, plot_to)
-
-
 def _option(default: Any, *names: str, **rest: Any) -> Any:
     return typer.Option(default, *names, **rest)
 
@@ -56,7 +48,7 @@ _FACTOR = _option(4, "-f", "--stepfactor", help="Each size is so many times the 
 _ITERATIONS = _option(None, "--iters", min=1,
                       help="Timed operations a size (default: 2 s, 5 to 2000 of them).")
 _WARMUP = _option(None, "-w", "--warmup_iters", min=1, help="Warm-up (default: by time).")
-_DTYPE = _option("float32", "-d", "--datatype", help="float32, bfloat16, int8, ...")
+_DTYPE = _option("float32", "-d", "--datatype", help="float32, bfloat16, float8_e4m3fn, int8, ...")
 _OP = _option("sum", "-o", "--op", help="sum, avg, prod, min, max, band, bor, bxor.")
 _CHECK = _option(1, "-c", "--check", min=0, help="Checked operations a size.")
 _ROOT = _option(0, "--root", min=0, help="Root of broadcast, reduce, gather, scatter.")
@@ -75,8 +67,10 @@ _GAIN = _option(True, "--gain/--no-gain",
                 help="In a lab, also measure each rail alone, for the gain column.")
 _LAUNCHES = _option(1, "--launches", min=1, help="In a lab, start the world so many times.")
 _IN_PLACE = _option(True, "--in-place/--out-of-place", help="Where the result goes.")
-_COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo, openmpi, openmpi-ring "
-                   "(its ring forced), mpich, mpich-ring; several with commas.")
+_COMPARE = _option(None, "--compare", help="Also measure, in the same lab: gloo, openmpi, mpich, "
+                   "intelmpi, mlx; several with commas. Each is measured with the settings that a "
+                   "specialist would try; its default and its best are shown, all are in the JSON. "
+                   "openmpi-default or openmpi-ring: that one only.")
 _TORCH = _option(None, "--torch-python", help="A python that has torch, for --compare gloo.")
 _CORES = _option(None, "--cores-per-rail", min=1, help="Restrict the whole process of each rank to so "
                  "many processors times its number of rails (no rail has processors of its own); also "
@@ -102,7 +96,7 @@ def _spec(collective: str, given: Dict[str, Any], config: Dict[str, str]) -> Ben
 
 
 def _run(collective: str, context: typer.Context, given: Dict[str, Any]) -> None:
-    with console.one_line("bench", BenchError, LabError, Error, ValueError, code=WRONG_LINE):
+    def prepare() -> Callable[[Step], Any]:
         options, world = asked(context), launched()
         bench_options.check(collective, options, given)
         in_lab = world is None or (world.world_size == 1 and given["nodes"] is not None)
@@ -121,9 +115,10 @@ def _run(collective: str, context: typer.Context, given: Dict[str, Any]) -> None
             one_rail=given["one_rail"], gain=given["gain"], launches=given["launches"],
             peers=parse_peers(given["compare"] or ""),
             torch_python=given["torch_python"], cores_per_rail=given["cores_per_rail"])
-    with console.one_line("bench", BenchError, LabError, Error, ValueError, code=FOUND):
-        status = _perform(request, in_lab, given["json_to"], given["plot_to"])
-    raise typer.Exit(status)
+        return partial(run_in_lab if in_lab else run_in_world, request)
+
+    perform("bench", prepare, lambda report: collective_report.publish(report, given["json_to"],
+                                                                       given["plot_to"]))
 
 
 def _command(collective: str) -> Callable[..., None]:
@@ -154,6 +149,8 @@ for _name in ("all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce
 app.command("train", help=bench_train.HELP)(bench_train.train)
 app.command("messages", help=bench_messages.HELP)(bench_messages.messages)
 app.command("matvec", help=bench_matvec.HELP)(bench_matvec.matvec)
+app.command("pieces", help=bench_pieces.HELP)(bench_pieces.pieces)
+app.command("p2p", help=bench_p2p.HELP)(bench_p2p.p2p)
 app.command("interference", help=bench_interference.HELP)(bench_interference.interference)
 app.command("switch", help=bench_aggregation.SWITCH_HELP)(bench_aggregation.switch)
 app.command("table1", help=bench_aggregation.TABLE_HELP)(bench_aggregation.table1)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from typing import Any, Dict, List, Optional, Protocol, TypedDict
+from typing import Any, Dict, List, Optional, Protocol, Sequence, TypedDict
+
+from .counters import transmitted_bytes
 
 
 class _Shared(TypedDict, total=False):
@@ -51,3 +54,11 @@ class Comm(Protocol):
         """As Communicator.stats(), of which "aggregation" is looked at: libraries without aggregation
         nodes have none."""
         return {}
+
+
+def interface_rails(devices: Sequence[str]) -> List[RailCount]:
+    """The lab's devices for a library that counts no bytes: what the interfaces have sent, read by one
+    rank of a node. Needs LOCAL_RANK, which the launcher sets."""
+    sent = transmitted_bytes() if os.environ["LOCAL_RANK"] == "0" else {}
+    return [{"name": device, "device": device, "transport": "tcp", "bytes_sent": sent.get(device, 0)}
+            for device in devices]

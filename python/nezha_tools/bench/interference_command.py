@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import List, Optional
+from typing import Any, Callable, List, Optional
 
 import typer
 
-from ..cli import console
-from ..cli.progress import progress
-from ..cli.errors import BenchError
+from ..cli.progress import Step
 from . import interference_report
+from .perform import builds_lab, perform
 from .interference_run import Request, run_in_lab, run_in_world
 from ..cli.sizes import parse_size, size_list
-from nezha.errors import Error
-from ..lab import LabError
-from ..cli.conventions import FOUND, WRONG_LINE, json_option
-from ..cli.launched import asked, in_words, launched, refuse
+from ..cli.conventions import json_option
 from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """Measure startup, rate and interference of rails: alone, in pairs and together.
@@ -57,21 +54,12 @@ def interference(
     json_to: Optional[str] = json_option(),
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture of the matrix."),
 ) -> None:
-    expected = (BenchError, LabError, Error, ValueError)
-    with console.one_line("bench interference", *expected, code=WRONG_LINE):
-        world = launched()
-        in_lab = world is None or (world.world_size == 1 and nodes is not None)
-        if world is not None and not in_lab:
-            why = ("the rails between the launched ranks are measured; start it without a launcher for a "
-                   "lab")
-            refuse(asked(context), {"nodes": why, "rates_text": why}, f"here, {in_words(world)}")
+    def prepare() -> Callable[[Step], Any]:
+        in_lab = builds_lab(context, nodes)
         sizes = size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4)
         request = Request(sizes, nodes or 2, read_rates(rates_text), seconds, passes,
                           settings(config, _TAKEN))
-    with console.one_line("bench interference", *expected, code=FOUND):
-        with progress() as step:
-            document = run_in_lab(request, step) if in_lab else run_in_world(request, step)
-        status = 0
-        if document is not None:
-            status = interference_report.publish(document, save_to, json_to, plot_to)
-    raise typer.Exit(status)
+        return partial(run_in_lab if in_lab else run_in_world, request)
+
+    perform("bench interference", prepare,
+            lambda document: interference_report.publish(document, save_to, json_to, plot_to))

@@ -27,9 +27,7 @@ def publish(document: Dict[str, Any], save_to: Path, json_to: Optional[str],
         print(f"matrix: {save_to}; use it: nezha calibrate --interference {save_to}", file=sys.stderr)
     else:
         print(f"{wrong} wrong elements: the matrix was not saved", file=sys.stderr)
-    if plot_to is not None:
-        plot(document, plot_to)
-        print(f"plot: {plot_to}", file=sys.stderr)
+    figures.answer(plot_to, lambda path: plot(document, path))
     return 1 if wrong else 0
 
 

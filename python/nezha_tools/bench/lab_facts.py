@@ -6,6 +6,7 @@ Works from outside the lab and from a rank inside it, and changes nothing.
 from __future__ import annotations
 
 import os
+import platform
 from typing import Any, Dict, Optional
 
 from ..lab import LabError, _state
@@ -41,3 +42,15 @@ def surrounding_lab() -> Optional[str]:
     except LabError:
         return None
     return name
+
+
+def surrounding_rates() -> Dict[str, float]:
+    """lab_rates() of the node that this process is on; empty outside of labs."""
+    name = surrounding_lab()
+    return {} if name is None else lab_rates(name, int(os.environ.get("NEZHA_LAB_NODE", "0")))
+
+
+def host_name() -> str:
+    """What people call this host: a lab's node by its number, as the commands of the lab do."""
+    node = os.environ.get("NEZHA_LAB_NODE")
+    return f"node {node}" if node is not None and surrounding_lab() else platform.node()

@@ -92,7 +92,9 @@ class BenchLab:
         lab = self.lab.state
         if lab.mode == "loopback" or not any(lab.rail_rates):
             return []
-        return choose(spec, self.nodes, [port.rate for port in lab.nodes[0].ports], self._fixed,
+        # Between two pieces a bucket fills.
+        pieces = replace(spec, sizes=[size // spec.pieces for size in spec.sizes])
+        return choose(pieces, self.nodes, [port.rate for port in lab.nodes[0].ports], self._fixed,
                       lab.burst)
 
     def capacities(self, spec: BenchSpec) -> Dict[str, Capacity]:
@@ -129,12 +131,15 @@ class BenchLab:
         command = [sys.executable, "-m", "nezha_tools.bench.collective_worker", str(spec_path)]
         environments: List[Dict[str, str]] = [{} for _ in range(self.lab.ranks)]
         if one_rail is not None:
-            for rank, environment in enumerate(environments):
-                environment["NEZHA_RAILS"] = self.rail_filter(self.lab.node_of(rank), one_rail)
-                if self.lab.state.rail_kinds[one_rail] != "agg":
-                    environment["NEZHA_AGGREGATOR"] = ""
+            environments = self.only(one_rail)
         return self.launch(command, environments, progress, patience_for(spec),
                            apart=apart and spec.cores is None)
+
+    def only(self, rail: int) -> List[Dict[str, str]]:
+        """Environments of all ranks that leave them rail `rail`. Raises BenchError."""
+        filters = [self.rail_filter(self.lab.node_of(rank), rail) for rank in range(self.lab.ranks)]
+        more = {} if self.lab.state.rail_kinds[rail] == "agg" else {"NEZHA_AGGREGATOR": ""}
+        return [{"NEZHA_RAILS": each, **more} for each in filters]
 
     def rail_filter(self, node: int, rail: int) -> str:
         """What NEZHA_RAILS must be on `node` to leave only rail `rail`. Raises BenchError."""

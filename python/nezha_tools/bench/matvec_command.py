@@ -7,16 +7,12 @@ from typing import List, Optional
 
 import typer
 
-from ..cli import console
-from ..cli.progress import progress
 from ..cli.errors import BenchError
 from . import matvec_report
+from .perform import perform_in_labs
 from .matvec_run import Request, run
 from ..cli.sizes import parse_size
-from nezha.errors import Error
-from ..lab import LabError
-from ..cli.conventions import FOUND, WRONG_LINE, json_option
-from ..cli.launched import refuse_launcher
+from ..cli.conventions import json_option
 from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """y = A x again and again, A by rows: strong and weak scaling, hosts of several ranks.
@@ -53,18 +49,12 @@ def matvec(
     json_to: Optional[str] = json_option(),
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture: time against ranks."),
 ) -> None:
-    expected = (BenchError, LabError, Error, ValueError)
-    with console.one_line("bench matvec", *expected, code=WRONG_LINE):
-        refuse_launcher()
-        request = Request(scaling.split(","), [_hosts(each) for each in nodes.split(",")], ranks_per_node,
-                          rows, parse_size(columns), read_rates(rates_text), launches, iterations,
-                          settings(config, _TAKEN))
-        request.check()
-    with console.one_line("bench matvec", *expected, code=FOUND):
-        with progress() as step:
-            document = run(request, step)
-        status = matvec_report.publish(document, json_to, plot_to)
-    raise typer.Exit(status)
+    perform_in_labs(
+        "bench matvec",
+        lambda: Request(scaling.split(","), [_hosts(each) for each in nodes.split(",")], ranks_per_node,
+                        rows, parse_size(columns), read_rates(rates_text), launches, iterations,
+                        settings(config, _TAKEN)),
+        run, lambda document: matvec_report.publish(document, json_to, plot_to))
 
 
 def _hosts(text: str) -> int:

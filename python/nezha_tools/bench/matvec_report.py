@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -15,9 +14,7 @@ from ..cli.sizes import format_size
 def publish(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints and writes as asked. Returns the exit status: 1 where an element was wrong."""
     console.answer(document, json_to, _show)
-    if plot_to is not None:
-        plot(document, plot_to)
-        print(f"plot: {plot_to}", file=sys.stderr)
+    figures.answer(plot_to, lambda path: plot(document, path))
     return 1 if document["wrong"] else 0
 
 

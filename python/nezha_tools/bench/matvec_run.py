@@ -41,7 +41,7 @@ class Request:
         """Columns with so many nodes: a rank's part of the vector stays as long in weak scaling."""
         return self.columns if scaling == "strong" else self.columns * nodes // min(self.nodes)
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raises BenchError for what cannot be run, before anything is built."""
         for scaling in self.scalings:
             if scaling not in SCALINGS:
@@ -60,7 +60,6 @@ class Request:
 
 def run(request: Request, step: Step) -> Dict[str, Any]:
     """Measures every layout; the document. Raises BenchError, LabError."""
-    request.check()
     rows: List[Dict[str, Any]] = []
     facts: Dict[str, Any] = {}
     for nodes in request.nodes:

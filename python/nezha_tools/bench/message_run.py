@@ -37,7 +37,7 @@ class Request:
     config: Dict[str, str] = field(default_factory=dict)
     lab_options: Dict[str, Any] = field(default_factory=dict)
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raises BenchError for what cannot be run, before anything is built."""
         for policy in self.policies:
             if policy not in POLICIES:
@@ -60,7 +60,6 @@ class Request:
 
 def run(request: Request, step: Step) -> Dict[str, Any]:
     """Measures every policy with every mean and load. The document. Raises BenchError, LabError."""
-    request.check()
     advance = step("messages", len(request.policies) * len(request.means) * len(request.loads))
     records: List[Record] = []
     with BenchLab(request.nodes, request.rails, **request.lab_options) as lab:

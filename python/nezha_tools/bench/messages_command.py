@@ -8,16 +8,12 @@ from typing import Any, Dict, List, Optional
 import typer
 
 from ..cli import console
-from ..cli.progress import progress
 from ..cli.errors import BenchError
 from .collective_report import lab_line
 from .message_run import Request, run
+from .perform import perform_in_labs
 from ..cli.sizes import format_size, parse_size
-from nezha.errors import Error
-from ..lab import LabError
-from ..cli.errors import PlanError
-from ..cli.conventions import FOUND, WRONG_LINE, json_option
-from ..cli.launched import refuse_launcher
+from ..cli.conventions import json_option
 from ..cli.values import CONFIG, read_rates, settings
 
 HELP = """Policies of choosing a message's rail under load: throughput, latency.
@@ -54,18 +50,12 @@ def messages(
     config: List[str] = CONFIG,
     json_to: Optional[str] = json_option(),
 ) -> None:
-    expected = (BenchError, LabError, PlanError, Error, ValueError)
-    with console.one_line("bench messages", *expected, code=WRONG_LINE):
-        refuse_launcher()
-        request = Request(policy.split(","), [parse_size(each) for each in mean.split(",")],
-                          [each for part in load.split(",") for each in _loads(part)], nodes,
-                          read_rates(rates_text), seconds, seed, settings(config, _TAKEN))
-        request.check()
-    with console.one_line("bench messages", *expected, code=FOUND):
-        with progress() as step:
-            document = run(request, step)
-        status = _publish(document, json_to)
-    raise typer.Exit(status)
+    perform_in_labs(
+        "bench messages",
+        lambda: Request(policy.split(","), [parse_size(each) for each in mean.split(",")],
+                        [each for part in load.split(",") for each in _loads(part)], nodes,
+                        read_rates(rates_text), seconds, seed, settings(config, _TAKEN)),
+        run, lambda document: _publish(document, json_to))
 
 
 def _loads(text: str) -> List[float]:

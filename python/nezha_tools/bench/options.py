@@ -25,7 +25,7 @@ def check(collective: str, options: Mapping[str, str], given: Mapping[str, Any])
     if collective not in IN_PLACE:
         reasons["in_place"] = f"only {', '.join(IN_PLACE)} can be measured both ways"
     refuse(options, reasons, f"on {collective}")
-    if "gloo" not in (given["compare"] or "").split(","):
+    if not any(name.strip().startswith("gloo") for name in (given["compare"] or "").split(",")):
         refuse(options, {"torch_python": "it is for --compare gloo"}, "here")
 
 

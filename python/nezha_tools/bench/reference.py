@@ -16,7 +16,9 @@ import numpy as np
 BLOCK = 1 << 20  # elements produced at a time: bounds the memory of the check
 
 # Largest whole number up to which every whole number is exact.
-_EXACT = {"float64": 1 << 52, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8}
+_EXACT = {"float64": 1 << 52, "float32": 1 << 24, "float16": 1 << 11, "bfloat16": 1 << 8,
+          "float8_e4m3fn": 1 << 4, "float8_e5m2": 1 << 3}
+_FROM_ML_DTYPES = {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}  # bytes of one
 _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _BITWISE = {"band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor}
 _COMBINE = {
@@ -26,7 +28,8 @@ _COMBINE = {
 DTYPES = tuple(_EXACT) + _INTEGERS
 OPS = tuple(_COMBINE)
 _ALIASES = {"float": "float32", "double": "float64", "half": "float16", "bf16": "bfloat16",
-            "fp16": "float16", "fp32": "float32", "fp64": "float64"}
+            "fp16": "float16", "fp32": "float32", "fp64": "float64",
+            "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
 def dtype_name(text: str) -> str:
@@ -38,19 +41,19 @@ def dtype_name(text: str) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """The NumPy dtype. bfloat16 comes from ml_dtypes; ValueError says how to get it."""
-    if name != "bfloat16":
+    """The NumPy dtype. ml_dtypes has bfloat16 and float8; ValueError says how to get it."""
+    if name not in _FROM_ML_DTYPES:
         return np.dtype(name)
     try:
         import ml_dtypes
     except ImportError as error:
-        raise ValueError("bfloat16 in NumPy needs ml_dtypes: pip install ml_dtypes") from error
-    return np.dtype(ml_dtypes.bfloat16)
+        raise ValueError(f"{name} in NumPy needs ml_dtypes: pip install ml_dtypes") from error
+    return np.dtype(getattr(ml_dtypes, name))
 
 
 def itemsize(name: str) -> int:
     """Bytes of one element."""
-    return 2 if name == "bfloat16" else np.dtype(name).itemsize
+    return _FROM_ML_DTYPES.get(name) or np.dtype(name).itemsize
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class Reference:
 
     def _wide(self) -> np.dtype:
         """The type the reference is worked out in: integers wrap in their own."""
-        return np.dtype("float32" if self.dtype in ("float16", "bfloat16") else self.dtype)
+        return np.dtype("float32" if self.dtype in ("float16", *_FROM_ML_DTYPES) else self.dtype)
 
     def _unit(self) -> int:
         # An average must come out whole, so each input is a multiple of the number of ranks.
@@ -127,10 +130,10 @@ class Reference:
         return values.astype(wide) * wide.type(unit)
 
     def _powers(self, generator: np.random.SFC64, rank: int, count: int) -> np.ndarray:
-        """Signed powers of two; at most 14 ranks move the exponent: float16 has no more."""
+        """Signed powers of two. So many ranks move the exponent as it has room for: 14 in float16."""
         raw = _random_bits(generator, count, np.dtype("uint8"))
         signs = np.where(raw & 1, self._wide().type(1), self._wide().type(-1))
-        if rank >= 14:
+        if rank >= (6 if self.dtype == "float8_e4m3fn" else 14):
             return signs
         return np.ldexp(signs, ((raw >> 1) % 3).astype(np.int32) - 1)
 

@@ -15,6 +15,9 @@ from ..cli.sizes import format_size
 REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce")
 ROOTED = ("broadcast", "reduce", "gather", "scatter")
 IN_PLACE = ("all_reduce", "reduce")
+# How the pieces of an all_reduce are submitted: each after the one before has completed; all of them, and
+# then waited for; all of them in one batch().
+SUBMITTED = ("back to back", "asynchronous", "coalesced")
 
 
 @dataclass
@@ -37,6 +40,8 @@ class BenchSpec(Spec):
     cores: Optional[int] = None  # processors of each rank; None: all
     config: Dict[str, str] = field(default_factory=dict)
     rates: Dict[str, float] = field(default_factory=dict)  # device -> raw bytes per second
+    pieces: int = 1  # equal parts of each size, an all_reduce each; one "operation" is all of them
+    submitted: str = SUBMITTED[0]
 
 
 @dataclass

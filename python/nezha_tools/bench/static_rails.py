@@ -30,7 +30,7 @@ def most_hosts(rails: int) -> int:
 
 def fewest_rails(hosts: int) -> int:
     """The smallest r with C(r, floor(r/2)) >= hosts. Raises PlanError outside 2 to HOSTS_MAX hosts."""
-    whole("hosts", hosts, 2, HOSTS_MAX)
+    whole("nodes", hosts, 2, HOSTS_MAX)
     rails = 2
     while most_hosts(rails) < hosts:
         rails += 1
@@ -39,7 +39,7 @@ def fewest_rails(hosts: int) -> int:
 
 def naive_rails(hosts: int) -> int:
     """Rails of the plain construction: two for each bit of a host's number, 2 ceil(log2 n)."""
-    whole("hosts", hosts, 2, HOSTS_MAX)
+    whole("nodes", hosts, 2, HOSTS_MAX)
     return 2 * (hosts - 1).bit_length()
 
 

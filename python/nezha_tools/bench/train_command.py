@@ -7,16 +7,11 @@ from typing import List, Optional
 
 import typer
 
-from ..cli import console
-from ..cli.progress import progress
-from ..cli.errors import BenchError
 from . import training_report
+from .perform import perform_in_labs
 from .training_run import MODELS, Request, run
-from nezha.errors import Error
-from ..lab import LabError
 from ..cli.values import read_rates
-from ..cli.conventions import FOUND, WRONG_LINE, json_option
-from ..cli.launched import refuse_launcher
+from ..cli.conventions import json_option
 
 HELP = f"""Train a model in labs: images per second, time in communication, sizes of the all-reduces.
 
@@ -66,15 +61,9 @@ def train(
     plot_to: Optional[Path] = typer.Option(None, "--plot", help="Write a picture: profile and "
                                            "images per second."),
 ) -> None:
-    expected = (BenchError, LabError, Error, ValueError)
-    with console.one_line("bench train", *expected, code=WRONG_LINE):
-        refuse_launcher()
-        request = Request(model, batch, nodes, ranks_per_node, flat,
-                          [read_rates(text) for text in rates_texts], steps, replay,
-                          bucket_mb, compute_scale, schedule, threads, gloo)
-        request.check()
-    with console.one_line("bench train", *expected, code=FOUND):
-        with progress() as step:
-            document = run(request, step)
-        status = training_report.publish(document, json_to, plot_to)
-    raise typer.Exit(status)
+    perform_in_labs(
+        "bench train",
+        lambda: Request(model, batch, nodes, ranks_per_node, flat,
+                        [read_rates(text) for text in rates_texts], steps, replay,
+                        bucket_mb, compute_scale, schedule, threads, gloo),
+        run, lambda document: training_report.publish(document, json_to, plot_to))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -18,9 +17,7 @@ _GREY = "#BBBBBB"
 def publish(document: Dict[str, Any], json_to: Optional[str], plot_to: Optional[Path]) -> int:
     """Prints or writes `document` as asked. Returns the exit status: 1 where a result was wrong."""
     console.answer(document, json_to, show)
-    if plot_to is not None:
-        plot(document, plot_to)
-        print(f"plot: {plot_to}", file=sys.stderr)
+    figures.answer(plot_to, lambda path: plot(document, path))
     return 1 if any(entry["wrong"] for entry in document["configurations"]) else 0
 
 

@@ -47,7 +47,7 @@ class Request:
         """Of the world that trains."""
         return self.nodes * self.ranks_per_node
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raises BenchError for what cannot be run."""
         if self.flat and self.ranks_per_node == 1:
             raise BenchError("--flat compares with ranks that share hosts: give --ranks-per-node 2 or "
@@ -69,7 +69,6 @@ class Request:
 
 def run(request: Request, announce: Announce) -> Dict[str, Any]:
     """Measures every configuration; the document that --json writes. Raises BenchError, LabError."""
-    request.check()
     schedule: Optional[Schedule] = None
     entries: List[Dict[str, Any]] = []
     facts: Dict[str, Any] = {}

@@ -92,7 +92,7 @@ class Step(Result):
     seconds: float
     active_s: float
     waiting_s: float
-    wrong: int  # elements, or for "ddp" parameters, that are not what they must be
+    wrong: int  # for "ddp": sums and parameters that are not what they must be; a replay ends at one
     sent: Dict[str, int] = field(default_factory=dict)  # bytes by rail, all ranks
     algorithms: List[str] = field(default_factory=list)  # of Nezha's latest all_reduces
 

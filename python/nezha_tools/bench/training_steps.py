@@ -17,12 +17,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from . import training_models
+from .replayed import reference, refuse_wrong
 from .training_profile import union_seconds
 from .training_spec import Schedule, Step, TrainSpec
 
 _SEED = 20240229
 _SAMPLE = 1 << 18  # elements at either end of a bucket whose sums are checked
-_PERIOD = 8191  # elements after which replayed data repeat; a prime, so that no chunk is a multiple of it
 Interval = Tuple[float, float]
 
 
@@ -116,11 +116,14 @@ def train(spec: TrainSpec) -> Iterator[Step]:
 
 
 def replay(spec: TrainSpec, schedule: Schedule) -> Iterator[Step]:
-    """The schedule's all-reduces at their times, sleeping where the recorded step computed."""
+    """The schedule's all-reduces at their times, sleeping where the recorded step computed. Every sum of
+    every step is checked after the step's time has been taken. Raises BenchError for a wrong element."""
+    rank, world = dist.get_rank(), dist.get_world_size()
     buffers = [torch.empty(size // 4) for size in schedule.buckets]
     for number in range(spec.steps + 1):
-        for index, buffer in enumerate(buffers):
-            _fill(buffer, given(dist.get_rank(), number, index))
+        references = [reference(world, number, index) for index in range(len(buffers))]
+        for buffer, given in zip(buffers, references):
+            buffer.copy_(torch.from_numpy(given.input(rank, buffer.numel())))
         intervals: List[Interval] = []
         dist.barrier()
         begin = due = time.perf_counter()
@@ -134,33 +137,10 @@ def replay(spec: TrainSpec, schedule: Schedule) -> Iterator[Step]:
         complete = time.perf_counter()
         _sleep_until(complete + schedule.tail_s)
         end = time.perf_counter()
-        wrong = sum(count_wrong(buffer, dist.get_world_size(), number, index)
-                    for index, buffer in enumerate(buffers))
-        yield Step(end - begin, union_seconds(intervals), complete - waiting, wrong)
-
-
-def given(rank: int, step: int, bucket: int) -> torch.Tensor:
-    """One period of what a rank has in a bucket: whole numbers so small that every sum of them is exact.
-    Every rank has others, so that none can stand for another, and they are shifted by bucket and step."""
-    generator = torch.Generator().manual_seed(_SEED + rank)
-    numbers = torch.randint(1, 1 << 10, (_PERIOD,), generator=generator)
-    return numbers.roll(17 * step + 131 * bucket).float()
-
-
-def _fill(buffer: torch.Tensor, period: torch.Tensor) -> None:
-    whole = buffer.numel() // _PERIOD * _PERIOD
-    buffer[:whole].view(-1, _PERIOD).copy_(period)
-    buffer[whole:].copy_(period[:buffer.numel() - whole])
-
-
-def count_wrong(buffer: torch.Tensor, world: int, step: int, bucket: int) -> int:
-    """Elements that are not the sum of what all ranks had."""
-    wanted = torch.zeros(_PERIOD)
-    for rank in range(world):
-        wanted += given(rank, step, bucket)
-    whole = buffer.numel() // _PERIOD * _PERIOD
-    wrong = (buffer[:whole].view(-1, _PERIOD) != wanted).sum()
-    return int(wrong + (buffer[whole:] != wanted[:buffer.numel() - whole]).sum())
+        for index, (buffer, given) in enumerate(zip(buffers, references)):
+            refuse_wrong(given.wrong(buffer.numpy()), buffer.numel(), rank,
+                         f"step {number}, bucket {index}")
+        yield Step(end - begin, union_seconds(intervals), complete - waiting, 0)
 
 
 def _all_reduce(buffer: torch.Tensor, begun: float, intervals: List[Interval],

@@ -172,7 +172,7 @@ def _percent(share: Optional[float]) -> str:
 
 def _show_counts(report: Dict[str, Any]) -> None:
     keys = list(dict.fromkeys(key for counts in report["nezha"].values() for key in counts
-                              if key == "operations" or key not in _WORK and counts[key]))
+                              if key == "operations_begun" or key not in _WORK and counts[key]))
     cells = []
     for rank in range(report["config"]["nodes"]):
         counts = report["nezha"].get(str(rank))

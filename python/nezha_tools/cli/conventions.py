@@ -93,7 +93,7 @@ class RunsProgram(Command):
     failure = OURS
 
     def parse_args(self, ctx: Any, args: List[str]) -> List[str]:
-        own = self._words_before_program(_with_values(args))
+        own = self._words_before_program(args)
         if own < len(args) and args[own] != "--":
             args = [*args[:own], "--", *args[own:]]
         try:
@@ -108,7 +108,7 @@ class RunsProgram(Command):
         """The number of words up to a "--", or up to the first that is no option or argument of ours."""
         single = sum(each.param_type_name == "argument" and each.nargs == 1 for each in self.params)
         options = [each for each in self.params if not getattr(each, "is_flag", True)]
-        valued = {name for each in options for name in each.opts}
+        valued = {name for each in options for name in each.opts if name != "--json"}  # its is behind "="
         at = 0
         while at < len(words) and words[at] != "--":
             if words[at].startswith("-"):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from nezha.files import whole_file
 from .sizes import format_size
 from .errors import BenchError
 from nezha.files import explained
 
-# Okabe and Ito's palette: told apart with any colour vision, and in print.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# Okabe and Ito's palette: told apart with any colour vision, and in print. The last one stands for its
+# yellow, which is too pale on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7A3E2B")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def curve(index: int) -> Dict[str, str]:
@@ -29,6 +31,13 @@ def drawing() -> Any:
     matplotlib.use("Agg")
     from matplotlib import pyplot
     return pyplot
+
+
+def answer(plot_to: Optional[Path], plot: Callable[[Path], None]) -> None:
+    """Draws where --plot asks for it, and says so. Raises BenchError."""
+    if plot_to is not None:
+        plot(plot_to)
+        print(f"plot: {plot_to}", file=sys.stderr)
 
 
 def write(figure: Any, path: Path, tight: bool = True) -> None:

@@ -21,6 +21,7 @@ from ..lab import Capacity
 from ..cli.errors import BenchError
 from ..bench.cores import allowed
 from ..bench.shaping_choice import of_limit_holds
+from ..bench.fastest_rate import LADDER, fastest_rate
 from ..bench.lab_runner import BenchLab
 from ..bench.libraries import find_peers
 from ..bench.collective_plot import plot
@@ -31,7 +32,6 @@ from ..bench.spec import BenchSpec, Sample
 
 NODES = 4
 GLOO = "Gloo (torch)"
-_LADDER = [1000, 500, 250, 100]  # Mbit/s
 _SIZES = [4, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 8 << 20, 32 << 20]
 _LAUNCHES = 3  # their median: four ranks on few cores fall into step in more ways than one
 _SECONDS = 0.5  # a size: the whole demonstration is to take a minute or two
@@ -66,7 +66,7 @@ class Demo:
 def run_demo(step: Step, example: Path) -> Demo:
     """Measures everything. Raises BenchError or LabError where even the bench cannot run."""
     demo = Demo(rows={}, gloo=None, capacity=None, training=None, skipped=[])
-    mbits = _choose_rate(demo, step)
+    mbits, demo.capacity = fastest_rate(NODES, 2, step("what this machine can shape", len(LADDER)))
     with ExitStack() as stack:
         labs = {" + ".join(map(_short, rates)):
                 stack.enter_context(BenchLab(NODES, [f"{rate}mbit" for rate in rates]))
@@ -92,19 +92,6 @@ def _measure(demo: Demo, labs: Mapping[str, BenchLab], step: Step) -> None:
 
 def _spec(lab: BenchLab) -> BenchSpec:
     return BenchSpec(sizes=_SIZES, seconds=_SECONDS, rates=lab.rates())
-
-
-def _choose_rate(demo: Demo, step: Step) -> int:
-    """Mbit/s of the fastest rails for which two of them leave a collective the processor time it needs;
-    the lowest of the ladder where none does."""
-    done = step("what this machine can shape", len(_LADDER))
-    for mbits in _LADDER:
-        with BenchLab(NODES, [f"{mbits}mbit"] * 2) as lab:
-            demo.capacity = lab.lab.capacity()
-        done(None)
-        if demo.capacity is None or demo.capacity.limit == "wires":
-            return mbits
-    return _LADDER[-1]
 
 
 def _short(mbits: int) -> str:

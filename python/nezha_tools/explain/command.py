@@ -10,19 +10,19 @@ import typer
 from ..cli import console
 from ..cli.sizes import parse_size
 from ..cli.errors import PlanError
-from ..cli.units import gbps, parse_rate
+from ..cli.units import gbps, parse_rails
 from ..cli.conventions import FOUND, WRONG_LINE, App, json_option
 
-_HELP = """How an operation would be carried out on equal rails, and why so.
+_HELP = """How an operation would be carried out, and why so.
 
 Shows the algorithm with its cost against the others, the chunks, how the bytes are divided among the
 rails, and with --schedule the steps of one rank. With --print it writes the steps of all ranks
 instead, as algorithm_file takes them: a beginning for an algorithm of your own. Sizes: 65536, 64K, 1M,
-1G (binary); rates: 1gbit, 100G, 25GB/s.
+1G (binary); --rates has RATE:LATENCY of each rail: 1gbit:30us, 100G:5us, 25GB/s:2us.
 
 \b
 Examples:
-  nezha explain all_reduce --bytes 1M --world-size 4 --rails 2 --rate 1gbit
+  nezha explain all_reduce --bytes 1M --world-size 4 --rates 1gbit:30us,500mbit:30us
   nezha explain all_reduce --bytes 64K --world-size 4 --schedule --rank 0
   nezha explain broadcast --bytes 8M --world-size 8 --algorithm chain --json
   nezha explain all_reduce --bytes 8M --world-size 16 --ranks-per-host 4
@@ -48,10 +48,8 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             deterministic: bool = typer.Option(False, "--deterministic",
                                                help="With deterministic=on: sums of floating point do "
                                                     "not follow from hosts and rails."),
-            rails: int = typer.Option(2, "--rails", min=1, help="How many."),
-            rate: str = typer.Option("1gbit", "--rate", help="Of each rail."),
-            latency_us: float = typer.Option(30.0, "--latency-us", min=0,
-                                             help="Of each rail, one way."),
+            rates: str = typer.Option("1gbit:30us,1gbit:30us", "--rates",
+                                      help="RATE:LATENCY of each rail, one way."),
             algorithm: Optional[str] = typer.Option(None, "--algorithm",
                                                     help="Instead of the cheapest."),
             algorithm_file: Optional[Path] = typer.Option(None, "--algorithm-file",
@@ -67,12 +65,13 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
     from .algorithm_command import read_algorithm
 
     with console.one_line("explain", errors.Error, PlanError, ValueError, code=WRONG_LINE):
+        rails = [{"rate_gbps": gbps(rate), "latency_us": 1e6 * latency_s}
+                 for rate, latency_s in parse_rails("rates", rates)]
         request: Dict[str, Any] = {
             "collective": collective, "bytes": 0 if collective == "barrier" else parse_size(size),
-            "dtype": dtype,
-            "world_size": world_size, "rails": rails, "rate_gbps": gbps(parse_rate("rate", rate)),
-            "latency_us": latency_us, "shm": shm, "deterministic": deterministic, "schedule": schedule,
-            "rank": rank, "root": root, "print": prints}
+            "dtype": dtype, "world_size": world_size, **_costs_of(rails), "shm": shm,
+            "deterministic": deterministic, "schedule": schedule, "rank": rank, "root": root,
+            "print": prints}
         if ranks_per_host != "1":
             request["host_of"] = hosts_of(ranks_per_host, world_size)
             request["world_size"] = len(request["host_of"])
@@ -84,13 +83,20 @@ def explain(collective: str = typer.Argument(..., help="all_reduce, all_gather, 
             request["algorithm_text"] = read_algorithm(algorithm_file)
         answer = ask("explain", request)
         together = max(map(request.get("host_of", []).count, request.get("host_of", [])), default=1)
-        if rails > 1 and request["bytes"] > 0 and not prints:
-            one = {"rate_gbps": request["rate_gbps"], "latency_us": latency_us}
-            answer["division"] = ask("divide", {"bytes": request["bytes"], "rails": [one] * rails})
+        if len(rails) > 1 and request["bytes"] > 0 and not prints:
+            answer["division"] = ask("divide", {"bytes": request["bytes"], "rails": rails})
         if collective == "all_gather" and together > 1:
             answer["offload"] = share_inside(together, ask("fabric"))
     with console.one_line("explain", code=FOUND):
         console.answer(answer, json_to, _show)
+
+
+def _costs_of(rails: List[Dict[str, float]]) -> Dict[str, float]:
+    """What the costs of algorithms follow from: the rails' mean rate, the fastest one's, and the shortest
+    latency, for short messages take that rail."""
+    rates = [rail["rate_gbps"] for rail in rails]
+    return {"rails": len(rails), "rate_gbps": sum(rates) / len(rates), "fastest_gbps": max(rates),
+            "latency_us": min(rail["latency_us"] for rail in rails)}
 
 
 def hosts_of(text: str, world_size: int) -> List[int]:

@@ -11,7 +11,7 @@ from ..cli.errors import BenchError
 from . import job as jobs
 from .memory_probe import try_memory
 from .topology import topology
-from . import aggregation
+from . import aggregation, distances
 from .build import describe_build
 from ..cli.conventions import FOUND, WRONG_LINE, App, json_option
 from ..explain.command import ranks_text
@@ -25,6 +25,7 @@ Examples:
   nezha info                          the rails
   nezha info --filter '^docker'       the rails that NEZHA_RAILS='^docker' would leave
   nezha info --config                 every option: default, environment name, meaning
+  nezha info --topology               how far adapters, GPUs and NUMA nodes are from each other
   nezha info --peer node7             can each rail reach node7: round trip of a TCP handshake
   nezha info --peer node7 --port 29500
   nezha run -n 4 nezha info           the hosts of a job, which ranks they have, what is between those
@@ -37,6 +38,11 @@ mean that packets travel both ways on that rail (refused: nobody listens on that
 round trip of this handshake, and says nothing of the rate. "no answer" means that packets are lost or
 filtered: Nezha would not use that pair. "unreachable" means that the kernel has no route from this rail
 to HOST. The exit code is 1 where no rail gets an answer.
+
+--topology prints the words of `nvidia-smi topo -m`, from PIX (one PCIe switch between two devices) to SYS
+(different NUMA nodes), with a legend, and the processors near each device. A GPU does best with an
+adapter at PIX or PXB from it, and a rank on the processors near both. Devices without a place on PCI are
+named. A rank of a job prints its own host's.
 
 RDMA rails are asked for: NEZHA_RAILS=ofi:mlx5_0 takes that adapter, ofi: all adapters, and tcp:,ofi:
 everything this host has, each device once.
@@ -52,6 +58,8 @@ app = App()
 @app.command(help=_HELP)
 def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS."),
          config: bool = typer.Option(False, "--config", help="The options instead."),
+         topology_only: bool = typer.Option(False, "--topology", help="Distances of this host's "
+                                            "adapters, GPUs and NUMA nodes instead."),
          peer: Optional[str] = typer.Option(None, "--peer", metavar="HOST",
                                             help="Try the way to HOST from each rail."),
          port: int = typer.Option(22, "--port", min=1, max=65535, help="For --peer."),
@@ -61,6 +69,12 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
     from nezha import errors
     from nezha.queries import ask
 
+    if topology_only:
+        if config or peer is not None or rail_filter:
+            console.complain("info", "--topology stands alone: leave out --config, --peer and --filter")
+            raise typer.Exit(WRONG_LINE)
+        console.answer(distances.find(), json_to, _show_distances)
+        return
     with console.one_line("info", errors.Error, code=WRONG_LINE):
         answer: Dict[str, Any] = {}
         if config:
@@ -79,9 +93,9 @@ def info(rail_filter: str = typer.Option("", "--filter", help="As in NEZHA_RAILS
                        "fabric": ask("fabric"), "aggregation": aggregation.describe(),
                        "authentication": ask("authentication")}
     with console.one_line("info", errors.Error, code=FOUND):
+        answer["build"] = describe_build()
         if peer is not None and not config:
             answer["peer"] = reach(answer["devices"], peer, port, timeout)
-        answer["build"] = describe_build()
         console.answer(answer, json_to, _show)
     if "peer" in answer and not any(row["ms"] is not None for row in answer["peer"]):
         console.complain("info", f"no rail of this host gets an answer from {peer}")
@@ -125,6 +139,16 @@ def _show_host(host: Dict[str, Any]) -> None:
     console.sentences([""])
 
 
+def _show_distances(found: Dict[str, Any]) -> None:
+    if found["devices"]:
+        console.table(distances.headings(found), distances.cells(found), "Distances on this host")
+        print()
+    if found["numa_nodes"]:
+        console.table(["NUMA node", "processors", "distances (kernel's)"], distances.node_cells(found))
+        print()
+    console.sentences(distances.sentences(found))
+
+
 def _show_job(job: Dict[str, Any]) -> None:
     console.section(_TITLES["job"], [{**host, "ranks": ranks_text(host["ranks"])}
                                       for host in job["hosts"]])
@@ -146,27 +170,31 @@ def _show(answer: Dict[str, Any]) -> None:
         elif name == "aggregation":
             console.sentences([*aggregation.sentences(value), ""])
         elif name == "authentication":
-            console.sentences([_who_can_join(value), ""])
+            console.sentences([*_who_can_join(value), ""])
         else:
+            if name == "peer":
+                print()
             console.section(_TITLES[name], value)
     if not any(device["usable"] for device in answer.get("devices", [{"usable": True}])):
         console.sentences(["No device is usable as a rail: name one with NEZHA_RAILS, or look at the "
                            "reasons."])
 
 
-def _who_can_join(found: Dict[str, Any]) -> str:
-    """Who could join a job that is started here without a launcher's secret, in a sentence."""
+def _who_can_join(found: Dict[str, Any]) -> List[str]:
+    """Who could join a job that is started here, in sentences of at most 80 columns."""
     if found["reason"]:
-        return f"Who can join a job: it cannot start: {found['reason']}."
+        return [f"No job can start here: {found['reason']}."]
     if found["secret"]:
-        return f"Who can join a job: who has the secret ({found['secret']}, from {found['origin']})."
+        return ["Whoever has the secret can join a job that starts here.",
+                f"The secret is {found['secret']}, from {found['origin']}."]
     if found["option"] == "required":
-        return ("Who can join a job: it cannot start without a secret (authentication=required): set "
-                "NEZHA_SECRET_FILE, or use `nezha run`.")
-    others = ("on any number of hosts (authentication=off)" if found["option"] == "off" else
-              "if it is on one host; on several it does not start")
-    return ("Who can join a job: under `nezha run` and with mpi=, its ranks; otherwise everybody who can "
-            f"reach its store, {others}, unless NEZHA_SECRET_FILE is set.")
+        return ["No job starts here without a secret (authentication=required).",
+                "Set NEZHA_SECRET_FILE, or use `nezha run`."]
+    return ["Only its own ranks can join a job of `nezha run` or with mpi=.",
+            "Everybody who can reach its store can join any other job (authentication=off)."
+            if found["option"] == "off" else
+            "Any other job starts on one host only, and takes all who can reach its store.",
+            "NEZHA_SECRET_FILE gives such a job a secret."]
 
 
 def _row(device: Dict[str, Any]) -> Dict[str, Any]:

@@ -55,7 +55,8 @@ def _try(rail: Tuple[str, str, int], targets: List[Tuple[socket.AddressFamily, A
     target = next((where for kind, where in targets if kind == family), None)
     row: Dict[str, Any] = {"device": name, "address": address,
                            "peer": target[0] if target else None,
-                           "port": target[1] if target else None, "ms": None, "detail": ""}
+                           "port": target[1] if target else None, "result": "", "ms": None,
+                           "detail": ""}
     if target is None:
         row.update(result="unreachable", detail="the host has no address of this rail's family")
         return row

@@ -1,9 +1,10 @@
-"""Other libraries, measured in the same lab by the same rule: Gloo, Open MPI, MPICH.
+"""Other libraries, measured in the same lab by the same rule: Gloo, also over kernel MPTCP, Open MPI,
+MPICH, Intel MPI, and the ring of MLX.
 
-The two MPI libraries are measured with the algorithms that they choose, and, as peers of their own, with
-their ring: they do not always choose the fastest algorithm over several rails.
+Each is measured as its wheel installs it, and with the settings that a specialist would try
+(settings.py): an MPI library does not always choose the fastest algorithm over several rails.
 
-Each is optional. One that is missing is named, with the command that installs it. The two MPI
+Each is optional. One that is missing is named, with the command that installs it. The MPI
 wheels overwrite each other's files, so each lives in an environment of its own, looked for in
 $NEZHA_BENCH_PEERS (default `.cache/peers`), as `bench/install_peers.sh` makes them.
 """
@@ -17,27 +18,14 @@ from typing import Callable, Dict, List, Optional, Tuple
 from ...cli.errors import BenchError
 from ..lab_runner import BenchLab, Progress
 from ..spec import BenchSpec, Sample
-from . import gloo, mpi
+from . import gloo, mlx_ring, mpi, mptcp, settings
 
 Runner = Callable[[BenchLab, BenchSpec, Optional[Progress]], List[Sample]]
-# The names of peers, and how each is measured.
-PEERS = {"gloo": "as torch calls it, on the fastest rail",
-         "openmpi": "the algorithms that it chooses", "openmpi-ring": "with its ring",
-         "mpich": "the algorithms that it chooses", "mpich-ring": "with its ring"}
 
 
 def peers_directory() -> Path:
     """Where the environments of the peers are."""
     return Path(os.environ.get("NEZHA_BENCH_PEERS", ".cache/peers")).absolute()
-
-
-def parse_peers(text: str) -> List[str]:
-    """Names out of "gloo,openmpi". Raises BenchError for an unknown one."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in PEERS:
-            raise BenchError(f"--compare {name}: one of {', '.join(PEERS)}")
-    return names
 
 
 def find_peers(names: List[str],
@@ -47,11 +35,15 @@ def find_peers(names: List[str],
     missing: Dict[str, str] = {}
     for name in names:
         try:
-            if name == "gloo":
-                found[name] = gloo.Gloo(torch_python, peers_directory() / "gloo").run
+            library, setting = settings.of(name)
+            prefix = peers_directory() / library
+            if library == "gloo":
+                kind = mptcp.GlooOverMptcp if name == "gloo-mptcp" else gloo.Gloo
+                found[name] = kind(torch_python, prefix, setting).run
+            elif library == "mlx":
+                found[name] = mlx_ring.Mlx(prefix, setting).run
             else:
-                library, _, algorithm = name.partition("-")
-                found[name] = mpi.find(library, peers_directory() / library, algorithm == "ring").run
+                found[name] = mpi.find(library, prefix, setting).run
         except BenchError as error:
             missing[name] = str(error)
     return found, missing

@@ -88,10 +88,21 @@ class _OfAJobWithANode(TypedDict, total=False):
     aggregation: Aggregation
 
 
+class OperationsOfSize(TypedDict):
+    """Operations of one kind and size: stats()["operations"][i]."""
+
+    collective: str
+    bytes_max: int
+    count: int
+    bytes: int
+    seconds: float
+
+
 class Stats(_OfAJobWithANode):
     """The counters of stats()."""
 
-    operations: int
+    operations_begun: int
+    operations: List[OperationsOfSize]
     messages_gated: int
     messages_waited: int
     messages_diverted: int

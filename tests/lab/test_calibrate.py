@@ -59,7 +59,7 @@ def test_rails_of_labs_are_measured_and_used(tmp_path: Path) -> None:
     run(*OPTIONS, "--nodes", "2", "--rates", "80mbit,20mbit", "--ranks-per-node", "3", "--save",
         str(path))
     check_inside(check(path), 3)
-    done = run("sim", "collective", "--hosts", "2,8", "--calibration", str(path), "-b", "128K", "-e",
+    done = run("sim", "collective", "--nodes", "2,8", "--calibration", str(path), "-b", "128K", "-e",
                "512K", "--json=-")
     rows = json.loads(done.stdout)["rows"]
     assert [row["known_as"] for row in rows] == ["measured"] * 2 + ["extrapolated"] * 2

@@ -121,7 +121,7 @@ def test_nezha_survives_and_tells_what_it_counted(tmp_path: Path) -> None:
     found = _document(tmp_path, ["slow", "reset", "pause"], traffic="nezha", only_rails=[1])
     assert found["exit_code"] == 0 and found["problems"] == [], found["program"]
     assert sorted(found["nezha"]) == ["0", "1", "2"]
-    assert all(counts["operations"] > 0 for counts in found["nezha"].values())
+    assert all(counts["operations_begun"] > 0 for counts in found["nezha"].values())
     assert sum(counts["endpoints_lost"] for counts in found["nezha"].values()) > 0
 
 

@@ -153,10 +153,18 @@ def median_share(operations: list, device: str) -> float:
 
 @pytest.mark.parametrize("slow", [100, 20])
 def test_measured_rates_are_those_of_the_wires(slow: int) -> None:
+    """The median of several readings: a rate is that of some 50 ms, in which 20 Mbit/s carry 125 KB, and
+    kernels acknowledge up to 64 KB at a time."""
     with Lab(2, ["200mbit", f"{slow}mbit"]) as lab, Job(lab) as job:
         job.all_reduce(8 * MB, 3)
-        for first, second in rates_mbit(job):
-            assert 0.7 < first / 200 < 1.3 and 0.7 < second / slow < 1.3, rates_mbit(job)
+        readings = []
+        for _ in range(7):
+            job.all_reduce(8 * MB)
+            readings.append(rates_mbit(job))
+        for rank in range(2):
+            first, second = (statistics.median(reading[rank][rail] for reading in readings)
+                             for rail in range(2))
+            assert 0.85 < first / 200 < 1.15 and 0.85 < second / slow < 1.15, readings
 
 
 def settled_share(job: Job, device: str) -> float:

@@ -233,7 +233,7 @@ def finished(*verdicts, code=0, timeline=None, steady_s=0.1):
         for n, happened in enumerate(verdicts)]
     request = Request(["python", "train.py", "a b"], ["cut", "flap"], 11, nodes=2, count=5,
                       only_rails=[1], env={"A": "1"})
-    counts = {0: {"operations": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9, "dials": 0}}
+    counts = {0: {"operations_begun": 5, "endpoints_lost": 2, "unheard_of": 1, "polls": 9, "dials": 0}}
     return Run(request, Outcome(code, 10.0, None, [code, code]), happenings, timeline or steady(10), 0.1,
                steady_s, 10.0, [10**9, 10**9], counts)
 
@@ -325,7 +325,8 @@ class Native:
     rank = 3
 
     def describe(self, what):
-        return json.dumps({"operations": 4, "nested": {}, "on": True}) if what == "stats" else ""
+        stats = {"operations_begun": 4, "operations": [], "nested": {}, "on": True}
+        return json.dumps(stats) if what == "stats" else ""
 
 
 def test_ranks_leave_their_counters(tmp_path, monkeypatch):
@@ -337,7 +338,7 @@ def test_ranks_leave_their_counters(tmp_path, monkeypatch):
     for native in [*roots, *roots, Native()]:  # saved once each, and what was split off never
         _final_stats.save(native)
     (tmp_path / "half").write_text("{")
-    assert _read_counts(str(tmp_path)) == {3: {"operations": 8}}
+    assert _read_counts(str(tmp_path)) == {3: {"operations_begun": 8}}
     monkeypatch.setenv("NEZHA_LAB_STATS", str(tmp_path / "gone"))
     _final_stats.watch(roots[0])
     _final_stats.save(roots[0])

@@ -104,12 +104,12 @@ def test_info_config_names_every_option():
 
 
 def test_explain():
-    done = nezha("explain", "all_reduce", "--bytes", "1M", "--world-size", "4", "--rails", "2",
-                 "--rate", "1gbit", "--json")
+    done = nezha("explain", "all_reduce", "--bytes", "1M", "--world-size", "4", "--rates",
+                 "1gbit:30us,500mbit:30us", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)
-    fast, same = (json.loads(nezha("explain", "all_reduce", "--rate", rate, "--json").stdout)
-                  for rate in ("400G", "50GB/s"))
+    assert json.loads(done.stdout)["division"]["shares"] == pytest.approx([2 / 3, 1 / 3], abs=1e-3)
+    fast, same = (json.loads(nezha("explain", "all_reduce", "--rates", f"{rate}:30us,{rate}:30us",
+                                   "--json").stdout) for rate in ("400G", "50GB/s"))
     assert fast == same and "100.000 GB/s" in fast["text"]
     for size, rule in (("16K", "times"), ("4M", "backlog")):
         done = nezha("explain", "all_reduce", "--bytes", size)
@@ -120,8 +120,9 @@ def test_explain():
 
 @pytest.mark.parametrize("arguments, words", [
     (["all_reduce", "--bytes", "many"], "many"),
-    (["all_reduce", "--rate", "fast"], "fast"),
-    (["all_reduce", "--rate", "5"], "rate '5': it must be a rate above 0 with its unit"),
+    (["all_reduce", "--rates", "fast"], "fast"),
+    (["all_reduce", "--rates", "5:1us"], "rates '5': it must be a rate above 0 with its unit"),
+    (["all_reduce", "--rates", "1gbit:30us," * 16 + "1gbit:30us"], "17 rails; it must be 1 to 16"),
     (["all_together"], "all_together"),
 ])
 def test_explain_refuses(arguments, words):
@@ -145,6 +146,8 @@ def test_info_peer():
     done = nezha("info", "--filter", "lo", "--peer", "127.0.0.1", "--port", "1", "--json")
     row, = json.loads(done.stdout)["peer"]
     assert row["device"] == "lo" and row["result"] == "refused"
+    shown = nezha("info", "--filter", "lo", "--peer", "127.0.0.1", "--port", "1").stdout
+    assert shown.index("\nBuild\n") < shown.index("\n\nThe way to the peer\ndevice")
     done = nezha("info", "--peer", "no-such-host.invalid")
     assert done.returncode == 1 and "no-such-host.invalid" in done.stderr
 

@@ -82,8 +82,8 @@ def test_options_mean_the_same_in_all_commands():
                 by_name.setdefault(name, {})[" ".join(path)] = param
     assert len(by_name["--json"]) > 20
     assert all(param.metavar == "[=FILE]" and not param.is_flag for param in by_name["--json"].values())
-    assert set(by_name["--rails"]) == {"explain", "plan rails", "sim rails"}  # how many
-    assert "lab up" in by_name["--rates"] and "chaos" in by_name["--rates"]
+    assert set(by_name["--rails"]) == {"plan rails", "sim rails"}  # how many
+    assert {"lab up", "chaos", "explain"} <= set(by_name["--rates"])
 
 
 def test_the_exit_codes_are_documented():
@@ -214,7 +214,7 @@ def on_terminal(columns, *command):
 
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("words", [
-    ("info",), ("info", "--config"), ("plan", "links"), ("plan", "rails", "--hosts", "12"),
+    ("info",), ("info", "--config"), ("plan", "links"), ("plan", "rails", "--nodes", "12"),
     ("plan", "algorithm", "--nodes", "4", "--rates", "25G:20us,10G:50us")], ids=" ".join)
 def test_tables_fit_and_keep_their_words(words, columns):
     lines = on_terminal(columns, sys.executable, "-c", CODE, *words)

@@ -88,7 +88,7 @@ def test_descriptions(world):
 
     for rails, stats, config in world(2, body, config={"policy": "static", "weights": "1"}):
         assert rails and all(rail["name"] for rail in rails)
-        assert stats["operations"] == 1 and stats["endpoints_lost"] == 0
+        assert stats["operations_begun"] == 1 and stats["endpoints_lost"] == 0
         assert stats["memory_bytes_sent"] + sum(rail["bytes_sent"] for rail in rails) >= 8000
         assert config["policy"] == {"value": "static", "origin": "code"}
 
@@ -150,10 +150,10 @@ def test_closing_waits_for_another_thread_s_call_before_it_aborts(world):
             sums.append(int(part.all_reduce(data)[0]))
 
         part_of_zero.append(part)
-        before = comm.stats()["operations"]
+        before = comm.stats()["operations_begun"]
         thread = threading.Thread(target=call)
         thread.start()
-        while comm.stats()["operations"] == before:
+        while comm.stats()["operations_begun"] == before:
             pass
         closing.set()
         part.close(timeout=20)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nezha_tools.bench import fastest_rate
 from nezha_tools.demo import clusters as demo, command
 from nezha.lab import Capacity
 
@@ -68,10 +69,10 @@ class _Lab:
         return self._capacity
 
 
-def test_the_rate_is_the_highest_at_which_the_wires_are_the_limit(result, monkeypatch):
-    monkeypatch.setattr(demo, "BenchLab", _Lab)
-    assert demo._choose_rate(result, lambda what, total: lambda record: None) == 250
-    assert result.capacity.asked == 2e9
+def test_the_rate_is_the_highest_at_which_the_wires_are_the_limit(monkeypatch):
+    monkeypatch.setattr(fastest_rate, "BenchLab", _Lab)
+    rate, capacity = fastest_rate.fastest_rate(4, 2, lambda record: None)
+    assert rate == 250 and capacity.asked == 2e9
 
 
 @pytest.mark.parametrize("mbits, name", [(1000, "1G"), (500, "0.5G"), (250, "250M"), (125, "125M")])

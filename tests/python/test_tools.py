@@ -138,6 +138,20 @@ def test_a_tree_with_an_offence(tmp_path):
     assert "python/nezha/a.py:2" in problems
 
 
+def test_each_room_of_the_engine_names_tests_that_exist(tmp_path):
+    for room in ("flow", "group", "observer"):
+        (tmp_path / "src/engine" / room).mkdir(parents=True)
+    (tmp_path / "tests/unit").mkdir(parents=True)
+    (tmp_path / "tests/unit/flow_test.cc").touch()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / layers.PAGE_OF_ROOMS).write_text(
+        f"{layers.TESTS_OF_ROOMS}|---|---|\n| `flow` | `flow_test.cc` |\n"
+        "| `group` | `old_test.cc` |\n\n| `observer` | `flow_test.cc` |\n")
+    assert layers.untested_rooms(tmp_path) == [
+        "docs/architecture.md: names no test of src/engine/observer",
+        "docs/architecture.md: group has no test old_test.cc"]
+
+
 LONG_BODY = "  f();\n" * 80
 
 

@@ -157,20 +157,25 @@ def test_info_says_who_can_join(monkeypatch, tmp_path):
     def found():
         return json.loads(_native.query("authentication", "{}"))
 
+    def said():
+        return " ".join(_who_can_join(found()))
+
     assert found() == {"secret": "", "origin": "", "option": "auto", "reason": ""}
-    assert "everybody who can reach its store" in _who_can_join(found())
-    assert "on several it does not start" in _who_can_join(found())
+    assert "starts on one host only, and takes all who can reach its store" in said()
+    assert all(len(line) <= 80 for line in _who_can_join(found()))
     monkeypatch.setenv("NEZHA_AUTHENTICATION", "off")
-    assert "on any number of hosts (authentication=off)" in _who_can_join(found())
+    assert "Everybody who can reach its store can join any other job (authentication=off)" in said()
+    assert all(len(line) <= 80 for line in _who_can_join(found()))
     monkeypatch.delenv("NEZHA_AUTHENTICATION")
     path = tmp_path / "secret"
     path.write_text("a secret that is long enough")
     path.chmod(0o600)
     monkeypatch.setenv("NEZHA_SECRET_FILE", str(path))
     assert found()["secret"] == "secret_file" and not found()["reason"]
-    assert "who has the secret (secret_file, from environment" in _who_can_join(found())
+    assert "Whoever has the secret can join" in said()
+    assert "The secret is secret_file, from environment" in said()
     os.chmod(path, 0o644)
-    assert "chmod 600" in _who_can_join(found())
+    assert "chmod 600" in said()
     monkeypatch.delenv("NEZHA_SECRET_FILE")
     monkeypatch.setenv("NEZHA_AUTHENTICATION", "required")
-    assert "cannot start without a secret" in _who_can_join(found())
+    assert "No job starts here without a secret" in said()

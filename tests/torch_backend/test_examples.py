@@ -66,7 +66,7 @@ model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
 with nezha.init(job="gradients") as gradients:
     model.register_comm_hook(gradients, nezha.torch.ddp_hook)
     model(torch.full((3, 4), rank + 1.0)).sum().backward()
-    used = gradients.stats()["operations"] > 0
+    used = gradients.stats()["operations_begun"] > 0
     # In one write: torchrun gives its ranks one output.
     sys.stdout.write(f"gradient {model.module.weight.grad[0, 0].item()} {used}\\n")
 torch.distributed.destroy_process_group()

@@ -10,8 +10,6 @@ from . import interruptible, mpi as mpi_ranks, stores
 from ..communicator import Communicator
 from ..errors import InvalidArgument
 
-_singles = iter(range(1 << 62))
-
 
 def init(rank: Optional[int] = None, world_size: Optional[int] = None,
          store: Union[str, Any, None] = None, *, mpi: Any = None,
@@ -59,8 +57,6 @@ def init(rank: Optional[int] = None, world_size: Optional[int] = None,
     if found is None:
         found = launch_environment.LaunchEnvironment(0, 1, address or "hash://single", "single")
     address = found.store
-    if address == "hash://single":  # nobody to meet: not even an earlier communicator
-        address = f"hash://single-{os.getpid()}-{next(_singles)}"
     if store is None and launch_environment.meets_at_master(os.environ):
         served = (stores.torchrun_store(os.environ, timeout) if found.torch_store
                   else stores.process_group_store(found.rank, found.world_size))

@@ -24,7 +24,8 @@ and called again. A wrong element anywhere ends it.
 
 \b
 Figures: fig5, border (cold and hot start), table1, table2, fig7, fig6 (rates of ports), fig11
-(processors), version2 (Gloo, MPTCP, fail-over), table3.
+(processors), version2 (Gloo, MPTCP, fail-over), table3, fig8 (training), fig9 (its sizes), fig10
+(shares of 99:1 in it), table4 (more adapters, more accelerators).
 
 \b
 Examples:

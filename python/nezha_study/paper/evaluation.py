@@ -1,4 +1,4 @@
-"""The figures and tables that are repeated, in the order of their value, and those that are not."""
+"""The figures and tables that are repeated, in the order of their value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from nezha_tools.cli.errors import BenchError
 from nezha_tools.cli.progress import Step
-from . import (border, cores, fig5, fig6, fig7, fig11, memory, pages, ports, run as running, table1,
-               table2, table3, version2)
+from . import (border, cores, fig5, fig6, fig7, fig8, fig9, fig10, fig11, memory, pages, ports,
+               run as running, table1, table2, table3, table4, version2)
 from .combinations import ALL, Combination
 from .context import Context
 from .jobs import Job, curves, shares, union
@@ -39,25 +39,21 @@ FIGURES = (
     Figure(fig6.KEY, fig6.TITLE, ports.jobs, fig6.build),
     Figure(fig11.KEY, fig11.TITLE, cores.jobs, fig11.build),
     Figure(version2.KEY, version2.TITLE, version2.jobs, version2.build),
-    Figure(table3.KEY, table3.TITLE, memory.jobs, table3.build))
-
-NOT_REPEATED = {
-    "fig8": "Training of AlexNet and VGG-11 is not repeated; nezha bench train measures training.",
-    "fig9": "The profile of training is not repeated; nezha bench train prints one.",
-    "fig10": "Shares of 99:1 during training are not repeated; nezha bench interference measures them.",
-    "table4": "Accelerators are not compared with adapters: a lab has none."}
+    Figure(table3.KEY, table3.TITLE, memory.jobs, table3.build),
+    Figure(fig8.KEY, fig8.TITLE, fig8.jobs, fig8.build),
+    Figure(fig9.KEY, fig9.TITLE, fig9.jobs, fig9.build),
+    Figure(fig10.KEY, fig10.TITLE, fig10.jobs, fig10.build),
+    Figure(table4.KEY, table4.TITLE, table4.jobs, table4.build))
 
 
 def chosen(text: Optional[str]) -> List[Figure]:
     """The figures of `--only fig5,table1`, in the order of FIGURES; all of them where it is None. Raises
-    BenchError for what is no figure, or one that is not repeated."""
+    BenchError for what is no figure."""
     if text is None:
         return list(FIGURES)
     words = [word.strip().lower() for word in text.split(",")]
     known = [each.key for each in FIGURES]
     for word in words:
-        if word in NOT_REPEATED:
-            raise BenchError(f"--only {word}: {NOT_REPEATED[word]} Want some of {', '.join(known)}")
         if word not in known:
             raise BenchError(f"--only {text!r}: {word!r} is no figure; want some of {', '.join(known)}")
     return [each for each in FIGURES if each.key in words]
@@ -96,7 +92,7 @@ def evaluate(request: Request, step: Step, combinations: Optional[Sequence[Combi
     context = Context(results, measured.settings, measured.machine, request.nodes, usable)
     sections = [each.build(context) for each in FIGURES if _is_complete(each, context, request)]
     notes = _notes(usable, measured.left_out)
-    paths = pages.write(request.folder, sections, context, notes, NOT_REPEATED)
+    paths = pages.write(request.folder, sections, context, notes)
     return {
         "paper": data()["source"], "settings": measured.settings.as_dict(), "machine": measured.machine,
         "nodes": request.nodes,
@@ -104,7 +100,7 @@ def evaluate(request: Request, step: Step, combinations: Optional[Sequence[Combi
                                "claims": [{**asdict(claim), "verdict": claim.verdict}
                                           for claim in each.claims], **each.numbers}
                     for each in sections},
-        "notes": notes, "complete": not measured.left_out, "not_repeated": NOT_REPEATED,
+        "notes": notes, "complete": not measured.left_out,
         "pages": [str(path) for path in paths]}
 
 

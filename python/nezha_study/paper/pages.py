@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Sequence
 
 from nezha.files import explained, whole_file
 from nezha_tools.cli import figures
@@ -30,13 +30,13 @@ def check_drawing() -> None:
         raise BenchError("the pictures need matplotlib: pip install matplotlib") from error
 
 
-def write(folder: Path, sections: Sequence[Section], context: Context, notes: Sequence[str],
-          not_repeated: Mapping[str, str]) -> List[Path]:
+def write(folder: Path, sections: Sequence[Section], context: Context,
+          notes: Sequence[str]) -> List[Path]:
     """Writes `paper.html`, `paper.md` and a picture for each section into `folder`. The paths of both
     pages. Raises BenchError where one cannot be written."""
     pictures = {each.key: _picture(each, folder / f"{each.key}.png") for each in sections}
-    texts = {"paper.html": _html(sections, context, notes, not_repeated, pictures),
-             "paper.md": _markdown(sections, context, notes, not_repeated)}
+    texts = {"paper.html": _html(sections, context, notes, pictures),
+             "paper.md": _markdown(sections, context, notes)}
     for name, text in texts.items():
         path = folder / name
         try:
@@ -71,8 +71,7 @@ def _claim_rows(section: Section) -> List[List[str]]:
 # ---- Markdown
 
 
-def _markdown(sections: Sequence[Section], context: Context, notes: Sequence[str],
-              not_repeated: Mapping[str, str]) -> str:
+def _markdown(sections: Sequence[Section], context: Context, notes: Sequence[str]) -> str:
     lines = [f"# {_TITLE}", "", *_spaced(_introduction(context)),
              *_spaced([f"**{each}**" for each in notes])]
     for section in sections:
@@ -82,7 +81,6 @@ def _markdown(sections: Sequence[Section], context: Context, notes: Sequence[str
             lines += _markdown_table(_CLAIMS, _claim_rows(section))
         for table in section.tables:
             lines += [f"**{table.title}**", "", *_markdown_table(table.headings, table.cells)]
-    lines += ["## Not repeated", "", *(f"- {key}: {why}" for key, why in not_repeated.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -101,7 +99,7 @@ def _markdown_table(headings: Sequence[str], cells: Sequence[Sequence[str]]) -> 
 
 
 def _html(sections: Sequence[Section], context: Context, notes: Sequence[str],
-          not_repeated: Mapping[str, str], pictures: Dict[str, bytes]) -> str:
+          pictures: Dict[str, bytes]) -> str:
     parts = [f"<h1>{_escaped(_TITLE)}</h1>", *(f"<p>{_escaped(each)}</p>" for each in
              _introduction(context)), *(f"<p class='note'>{_escaped(each)}</p>" for each in notes)]
     for section in sections:
@@ -112,8 +110,6 @@ def _html(sections: Sequence[Section], context: Context, notes: Sequence[str],
         if section.claims:
             parts.append(_html_table(Table("", _CLAIMS, _claim_rows(section))))
         parts += [_html_table(table) for table in section.tables]
-    rest = "".join(f"<li>{_escaped(key)}: {_escaped(why)}</li>" for key, why in not_repeated.items())
-    parts.append(f"<h2>Not repeated</h2><ul>{rest}</ul>")
     return ("<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
             f"<title>{_escaped(_TITLE)}</title><style>{_STYLE}</style></head>\n<body>\n"
             + "\n".join(parts) + "\n</body></html>\n")

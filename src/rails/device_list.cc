@@ -132,12 +132,11 @@ void add_sysfs(const std::string& name, Device& device) {
   device.driver = path.substr(path.rfind('/') + 1);
 }
 
-bool is_managed_bridge(std::string_view name) {
-  for (const std::string_view prefix : {"docker", "virbr", "br-", "cni", "lxcbr", "lxdbr",
-                                        "podman"}) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
+// The kernel's word for the kind of device, from a first line "DEVTYPE=wlan".
+std::string sysfs_type(const std::string& name) {
+  constexpr std::string_view kKey = "DEVTYPE=";
+  const std::string line = sysfs_line(name, "uevent");
+  return line.starts_with(kKey) ? line.substr(kKey.size()) : std::string();
 }
 
 Device describe(const ControlSocket& socket, const std::string& name, unsigned flags) {
@@ -145,11 +144,15 @@ Device describe(const ControlSocket& socket, const std::string& name, unsigned f
   device.name = name;
   device.up = (flags & IFF_UP) != 0 && (flags & IFF_RUNNING) != 0;
   device.loopback = (flags & IFF_LOOPBACK) != 0;
-  device.virtual_bridge = is_managed_bridge(name);
   device.mtu = mtu_of(socket, name);
   device.speed_bits_per_s = speed_of(socket, name);
   device.driver = driver_of(socket, name);
-  if (sysfs_describes(socket, name)) add_sysfs(name, device);
+  std::string type;
+  if (sysfs_describes(socket, name)) {
+    add_sysfs(name, device);
+    type = sysfs_type(name);
+  }
+  device.kind = kind_of_device(name, device.driver, type);
   if (invents_its_speed(device.driver)) device.speed_bits_per_s = 0;
   return device;
 }

@@ -19,7 +19,8 @@ struct Verdict {
   const FilterEntry* named_by = nullptr;
   bool missing = false;
   std::string reason;  // empty: usable
-  bool loopback_in_reserve = false;  // used if nothing else is usable
+  bool in_reserve = false;           // used if no other device is usable
+  bool loopback_in_reserve = false;  // used if no device in reserve is usable either
   bool unnamed_link_local = false;   // serves only beside a better address of the same device
 };
 
@@ -53,8 +54,10 @@ Verdict judge(const Device& device, const DeviceFilter& filter) {
   } else if (device.loopback) {
     verdict.reason = "loopback: used only when nothing else is usable or when named";
     verdict.loopback_in_reserve = true;
-  } else if (device.virtual_bridge) {
-    verdict.reason = "bridge of a container or machine manager: used only when named";
+  } else if (device.kind != DeviceKind::network) {
+    verdict.in_reserve = is_in_reserve(device.kind) && !verdict.ip->is_link_local();
+    verdict.reason = std::string(name_of(device.kind)) + ": used only " +
+                     (verdict.in_reserve ? "when nothing else is usable or when named" : "when named");
   } else {
     verdict.unnamed_link_local = verdict.ip->is_link_local();
   }
@@ -144,9 +147,17 @@ void keep_one_address_each(std::vector<RailChoice>& choices, const std::vector<V
   }
 }
 
-void use_reserved_loopback(std::vector<RailChoice>& choices, const std::vector<Verdict>& verdicts) {
+bool any_usable(const std::vector<RailChoice>& choices) {
+  return std::any_of(choices.begin(), choices.end(),
+                     [](const RailChoice& choice) { return choice.usable; });
+}
+
+// Uses the addresses whose verdict has `reserve` set, where no other is usable.
+void use_reserve(std::vector<RailChoice>& choices, const std::vector<Verdict>& verdicts,
+                 bool Verdict::*reserve) {
+  if (any_usable(choices)) return;
   for (size_t i = 0; i < choices.size(); ++i) {
-    if (!verdicts[i].loopback_in_reserve) continue;
+    if (!(verdicts[i].*reserve)) continue;
     choices[i].usable = true;
     choices[i].reason.clear();
   }
@@ -181,15 +192,14 @@ Result<std::vector<RailChoice>> select_rails(std::span<const Device> devices,
     choice.missing = verdicts.back().missing;
   }
   keep_one_address_each(choices, verdicts);
-  bool any = false;
   for (size_t i = 0; i < choices.size(); ++i) {
     if (choices[i].usable && verdicts[i].unnamed_link_local) {
       choices[i].usable = false;
       choices[i].reason = "only a link-local address: used only when named";
     }
-    any = any || choices[i].usable;
   }
-  if (!any) use_reserved_loopback(choices, verdicts);
+  use_reserve(choices, verdicts, &Verdict::in_reserve);
+  use_reserve(choices, verdicts, &Verdict::loopback_in_reserve);
   keep_at_most_rails_max(choices);
   return choices;
 }

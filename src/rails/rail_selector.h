@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "rails/device_kind.h"
 
 namespace nezha::rails {
 
@@ -26,7 +27,7 @@ struct Device {
   std::string driver;        // "virtio_net", "veth", "" when unknown
   bool up = false;           // administratively up and with carrier
   bool loopback = false;
-  bool virtual_bridge = false;  // docker*, virbr*, br-*: never chosen unless named
+  DeviceKind kind = DeviceKind::network;
 };
 
 // A device that became a rail, or did not, with the reason.
@@ -48,9 +49,9 @@ Result<std::vector<Device>> list_devices();
 // whole list ("^docker,virbr", "=eth0,eth1", "^=eth3"); later entries may carry their own
 // ("eth,^eth1").
 //
-// Without an including entry every real device is selected: not bridges of container and machine
-// managers, not a device that only has a link-local address (management controllers, unconfigured
-// ports), and loopback only when there is nothing else. Naming a device overrides these three.
+// Without an including entry every device of kind `network` is selected, unless it only has a link-local
+// address (management controllers, unconfigured ports). Where there is none, those of kinds in reserve
+// are, and where there is none of them either, the loopback. Naming a device overrides all of this.
 // One rail per device: IPv4 before IPv6, global before link-local. If both are global, an address
 // of the other family is the rail's second one, for hosts that have only that family (except on the
 // loopback); further addresses are listed with the reason. At most kRailsMax rails.

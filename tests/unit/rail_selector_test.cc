@@ -26,11 +26,15 @@ Device loopback(const std::string& address = "127.0.0.1") {
   return made;
 }
 
-Device bridge(const std::string& name, const std::string& address) {
+Device named(const std::string& name, const std::string& address, const std::string& driver = "",
+             const std::string& type = "") {
   Device made = device(name, address);
-  made.virtual_bridge = true;
+  made.driver = driver;
+  made.kind = kind_of_device(name, driver, type);
   return made;
 }
+
+Device bridge(const std::string& name, const std::string& address) { return named(name, address); }
 
 std::vector<RailChoice> select(const std::vector<Device>& devices, std::string_view filter) {
   auto choices = select_rails(devices, filter);
@@ -69,6 +73,59 @@ TEST(RailSelector, EmptyFilterTakesRealDevices) {
             "loopback: used only when nothing else is usable or when named");
   EXPECT_EQ(reason(host(), "", "172.17.0.1"),
             "bridge of a container or machine manager: used only when named");
+}
+
+TEST(RailSelector, KindsOfDevices) {
+  const struct {
+    const char* name;
+    const char* driver;
+    const char* type;
+    DeviceKind kind;
+  } devices[] = {
+      {"eth0", "mlx5_core", "", DeviceKind::network},
+      {"enp65s0f0np0", "ice", "", DeviceKind::network},
+      {"ib0", "ib_ipoib", "", DeviceKind::network},
+      {"bond0", "bonding", "bond", DeviceKind::network},
+      {"br0", "bridge", "bridge", DeviceKind::network},
+      {"eth0", "veth", "", DeviceKind::network},
+      {"eno1.100", "", "vlan", DeviceKind::network},
+      {"docker0", "bridge", "bridge", DeviceKind::bridge},
+      {"br-4f2a", "bridge", "", DeviceKind::bridge},
+      {"cali12ab", "veth", "", DeviceKind::overlay},
+      {"flannel.1", "", "vxlan", DeviceKind::overlay},
+      {"net7", "", "vxlan", DeviceKind::overlay},
+      {"wg0", "", "wireguard", DeviceKind::tunnel},
+      {"home", "", "wireguard", DeviceKind::tunnel},
+      {"tailscale0", "tun", "", DeviceKind::tunnel},
+      {"tun3", "tun", "", DeviceKind::tunnel},
+      {"office", "tun", "", DeviceKind::tunnel},
+      {"wlp3s0", "", "wlan", DeviceKind::wireless},
+      {"wlan0", "", "", DeviceKind::wireless},
+      {"radio", "", "wlan", DeviceKind::wireless},
+      {"idrac", "", "", DeviceKind::management},
+      {"usb0", "cdc_ether", "", DeviceKind::management},
+  };
+  for (const auto& device : devices) {
+    EXPECT_EQ(kind_of_device(device.name, device.driver, device.type), device.kind) << device.name;
+  }
+}
+
+TEST(RailSelector, WhatOthersUseIsNoRailUnlessNamedOrAlone) {
+  std::vector<Device> devices = {loopback(), named("wlan0", "192.168.1.2"), named("wg0", "10.9.0.2"),
+                                 named("cali1", "10.8.0.1"), device("eth0", "10.1.0.1")};
+  EXPECT_EQ(used(devices, ""), Names{"eth0 10.1.0.1"});
+  EXPECT_EQ(reason(devices, "", "10.9.0.2"),
+            "VPN or other tunnel: used only when nothing else is usable or when named");
+  EXPECT_EQ(reason(devices, "", "10.8.0.1"), "part of a container network: used only when named");
+  EXPECT_EQ(used(devices, "eth,wg"), (Names{"wg0 10.9.0.2", "eth0 10.1.0.1"}));
+  EXPECT_EQ(used(devices, "=cali1"), Names{"cali1 10.8.0.1"});
+  devices.back().up = false;
+  EXPECT_EQ(used(devices, ""), (Names{"wlan0 192.168.1.2", "wg0 10.9.0.2"}))
+      << "a laptop, or a host that others reach by its VPN only";
+  EXPECT_EQ(used(devices, "^wlan,wg"), Names{"lo 127.0.0.1"}) << "the container network stays out";
+  devices[1].address = "fe80::1%wlan0";
+  devices[1].family = AF_INET6;
+  EXPECT_EQ(used(devices, "^wg"), Names{"lo 127.0.0.1"}) << "a link-local address is no reserve";
 }
 
 TEST(RailSelector, Prefixes) {

@@ -78,6 +78,9 @@ class Engine : public GroupCalls, public progress::LoopClient {
   }
   void destroy_group(Group& group) noexcept NEZHA_REQUIRES_LOCK override;
   Status submit(Group& group, const OpRequest& request, Work& work) NEZHA_REQUIRES_LOCK override;
+  void count(const OpRequest& request, Nanoseconds time) NEZHA_REQUIRES_LOCK override {
+    parts_.flight.recorder().count(request.collective, request.count * dtype_size(request.dtype), time);
+  }
   Status submit_message(Group& group, const MessageRequest& request, Work& work)
       NEZHA_REQUIRES_LOCK override;
   Result<std::optional<WaitingMessage>> probe(Group& group, const MessageRequest& request)

@@ -33,6 +33,8 @@ class GroupCalls {
   // Starts an operation; `work` completes now or later. An error return means that nothing started
   // and `work` is untouched.
   virtual Status submit(Group& group, const OpRequest& request, Work& work) NEZHA_REQUIRES_LOCK = 0;
+  // Counts an operation that ended well and whose parts were submitted with is_part.
+  virtual void count(const OpRequest& request, Nanoseconds time) NEZHA_REQUIRES_LOCK = 0;
   virtual Status submit_message(Group& group, const MessageRequest& request, Work& work)
       NEZHA_REQUIRES_LOCK = 0;
   // The message that this receive, which need not have a buffer, would take at once; empty: none waits.

@@ -144,14 +144,22 @@ def test_aggregation(world, tmp_path):
     job_key = json.loads(_native.query("job_key", json.dumps({"key_file": str(key)})))["job_key"]
 
     def body(comm):
-        comm.all_reduce(numpy.ones(1 << 16))
+        for _ in range(40):
+            comm.all_reduce(numpy.ones(1 << 16))
+            comm.barrier()
         return comm.stats()
 
     try:
-        for stats in world(2, body, config={"aggregator": f"127.0.0.1:{node.port}",
-                                           "aggregator_job_key": job_key}):
+        for stats in world(2, body, config={"aggregator": f"127.0.0.1:{node.port}", "shm": "off",
+                                           "aggregator_share": "0.5", "aggregator_job_key": job_key}):
             assert keys_of(stats["aggregation"]) == documented()["aggregation"]
             assert "aggregation" in documented()["stats"]
+            (used,) = stats["aggregation"]["communicators"]
+            assert used["operations_cut"] > 0 and used["coordination_rounds"] > 0
+            # Each call once and as a whole; nothing of what the ranks agree on about the node.
+            assert {(each["collective"], each["bytes_max"], each["count"], each["bytes"])
+                    for each in stats["operations"]} == {
+                        ("all_reduce", 1 << 19, 40, 40 << 19), ("barrier", 0, 40, 0)}
     finally:
         node.close()
 

@@ -13,6 +13,7 @@ void Exchange::start(std::string mine, bool same_length) {
 
 void Exchange::post(engine::OpRequest& request) {
   request.collective = Collective::all_gather;
+  request.is_part = true;  // of none: the library's own
   work_.renew();
   if (Status posted = calls_.submit(group_, request, work_); !posted) finish(posted);
 }

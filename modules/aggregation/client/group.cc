@@ -170,6 +170,7 @@ Status NodeGroup::begin_timed(const OpRequest& request, Work& work, rails::Way w
   if (way == rails::Way::node) return Status::ok();
   OpRequest front = request;
   front.count = operation.front;
+  front.is_part = true;
   if (way == rails::Way::both) front.avoid_rails = client_.options().rails_beside;
   Status begun = hosts().submit(group_, front, operation.hosts);
   // The node's part, which may have begun, ends with the communicator.
@@ -247,6 +248,7 @@ void NodeGroup::finish(Operation& operation) {
     const uint64_t bytes = operation.request.count * dtype_size(operation.request.dtype);
     const bool is_recovered = operation.node_part == NodePart::recovered;
     if (!is_recovered) shares_.measured(bytes, operation.way, operation.hosts_s, operation.node_s);
+    hosts().count(operation.request, client_.now() - operation.begun_at);
     seconds_sum_ += std::max(operation.hosts_s, operation.node_s);
     ++seconds_count_;
   }

@@ -117,6 +117,7 @@ void NodeGroup::recover(uint64_t seq, const OpRequest& request, uint64_t front, 
 
 void NodeGroup::post_step(OpRequest request, Operation* operation) {
   request.deadline = std::max(request.deadline, client_.now() + kRecoveryTimeout);
+  request.is_part = true;
   RecoveryStep& step = *steps_.emplace_back(std::make_unique<RecoveryStep>());
   step.operation = operation;
   if (operation != nullptr) ++operation->steps_left;

@@ -18,8 +18,10 @@ class FlightLog {
   explicit FlightLog(const Clock& clock) : clock_(clock) {}
 
   // Record a call; they return its id (Work::flight).
-  uint64_t submitted(uint64_t comm, uint64_t op_seq, const wire::OpDescriptor& op, Nanoseconds now) {
+  uint64_t submitted(uint64_t comm, uint64_t op_seq, const wire::OpDescriptor& op, bool is_part,
+                     Nanoseconds now) {
     FlightOperation operation;
+    operation.is_part = is_part;
     operation.comm = comm;
     operation.op_seq = op_seq;
     operation.op = op;

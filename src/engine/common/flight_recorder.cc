@@ -93,7 +93,7 @@ void FlightRecorder::finished(uint64_t id, Nanoseconds now, Code code) {
   entry->code = code;
   if (code != Code::ok) return;
   entry->awaited = 0;
-  profile_.add(entry->op.collective, entry->bytes(), now - entry->submitted_at);
+  if (!entry->is_part) profile_.add(entry->op.collective, entry->bytes(), now - entry->submitted_at);
 }
 
 void FlightRecorder::failed(uint64_t comm, Nanoseconds now, const Status& why) {

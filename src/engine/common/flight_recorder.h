@@ -41,6 +41,7 @@ struct FlightOperation {
   uint64_t op_seq = 0;   // 0 for a message
   wire::OpDescriptor op;
   bool is_send = false;  // only for a message
+  bool is_part = false;  // of an operation that is counted as a whole
   int peer = -1;         // only for a message; -1: any
   Nanoseconds submitted_at = 0;
   Nanoseconds started_at = 0;   // 0: not yet
@@ -94,6 +95,10 @@ class FlightRecorder {
   uint64_t operation_count() const { return operation_count_; }
   // It counts the operations that ended well.
   const OperationProfile& profile() const { return profile_; }
+  // For an operation whose parts alone are recorded (FlightOperation::is_part).
+  void count(Collective collective, uint64_t bytes, Nanoseconds time) {
+    profile_.add(collective, bytes, time);
+  }
   // Null: the operation is not remembered any more.
   const FlightOperation* find(uint64_t id) const;
   const FlightOperation* find_collective(uint64_t comm, uint64_t op_seq) const;

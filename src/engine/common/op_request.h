@@ -35,6 +35,7 @@ struct OpRequest {
   std::vector<schedule::Range>* landed = nullptr;
   uint32_t avoid_rails = 0;  // rails::OpClass::avoid
   bool attended = false;     // its caller waits for it at once
+  bool is_part = false;      // of an operation that its owner counts as a whole: GroupCalls::count
 };
 
 }  // namespace nezha::engine

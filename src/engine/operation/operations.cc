@@ -56,7 +56,8 @@ Status Operations::begin(Group& group, const OpRequest& request, Work& work, Nan
                  std::string(name_of(request.collective)).c_str(),
                  static_cast<unsigned long long>(request.count));
   }
-  work.flight = flight_.submitted(group.comm, group.next_op_seq, calls.active.back()->descriptor(), now);
+  work.flight = flight_.submitted(group.comm, group.next_op_seq, calls.active.back()->descriptor(),
+                                  request.is_part, now);
   ++group.next_op_seq;
   ++group.counters.operations;
   ++count_;

@@ -76,6 +76,22 @@ def test_rails_of_a_launched_job_are_measured(tmp_path: Path) -> None:
     assert found.inside is None
 
 
+def test_a_slow_port_is_told_apart_by_pairs(tmp_path: Path) -> None:
+    pairs, path = tmp_path / "p2p.json", tmp_path / "calibration.json"
+    with nezha.lab.Lab(nodes=3, rails=["80mbit"], shaping="exact") as lab:
+        lab.slow(2, 0, "20mbit")
+        ranks = ["run", "--lab", lab.name, "--", sys.executable, "-c", CODE]
+        run(*ranks, "bench", "p2p", "--size", "64K", "--seconds", "0.05", f"--json={pairs}")
+        done = run(*ranks, *OPTIONS, "--pairs", str(pairs), "--save", str(path))
+    found = calibration.read(path)
+    assert found.ports is not None
+    first, second, slow = (part for (part,) in found.ports)
+    assert 0.1 < slow < 0.5 and min(first, second) > 0.6  # 20 of 80 Mbit/s, on a machine that may be busy
+    assert "of host 2 has" in done.stdout + done.stderr
+    rate = found.cluster(3).rate[:, 0]
+    assert rate[2] == found.costs[0].rate and min(rate[:2]) > 1.5 * rate[2]
+
+
 def test_ranks_of_a_host_measure_messages_among_them_and_its_first_one_the_rails(tmp_path: Path) -> None:
     path = tmp_path / "calibration.json"
     with nezha.lab.Lab(nodes=2, rails=["80mbit", "20mbit"], shaping="exact", ranks_per_node=2) as lab:

@@ -27,6 +27,7 @@ nezha sim collective read the file with --calibration, and jobs with the option 
 \b
 Examples:
   nezha run --hostfile hosts.txt nezha calibrate                on the rails of these hosts
+  nezha run --hostfile hosts.txt nezha calibrate --pairs p2p.json    the same, with each port's rate
   nezha calibrate --rates 200mbit,100mbit                    in labs of 2 and 3 nodes
 """
 
@@ -48,11 +49,13 @@ def calibrate(
     passes: int = typer.Option(2, "--passes", min=1, help="Runs; the quickest counts (in a lab)."),
     interference: Optional[Path] = typer.Option(None, "--interference", help="What rails cost each "
                                                 "other: the file of nezha bench interference."),
+    pairs: Optional[Path] = typer.Option(None, "--pairs", help="How fast each host's ports are: the file "
+                                         "of nezha bench p2p --json=FILE, of the same hosts and rails."),
     save_to: Path = typer.Option(Path("out/calibration.json"), "--save", help="Where the costs go."),
     json_to: Optional[str] = json_option(),
 ) -> None:
     from ..plan.interference_file import read_interference
-    from . import calibration, measuring, show, sweep
+    from . import calibration, measuring, pairs as pairs_file, show, sweep
 
     kinds = (PlanError, BenchError, LabError, Error, ValueError)
     with console.one_line("calibrate", *kinds, code=WRONG_LINE):
@@ -66,6 +69,9 @@ def calibrate(
         request = measuring.Request(size_list(parse_size(minbytes), parse_size(maxbytes), factor, 4),
                                     read_rates(rates_text), seconds, passes)
         hosts = sweep.counts("nodes", nodes)
+        if pairs is not None and in_lab:
+            raise PlanError(f"--pairs {pairs}: hosts of a lab are alike; it is for launched ranks")
+        read = pairs_file.read_pairs(pairs) if pairs is not None and world and world.rank == 0 else None
         if len(request.sizes) < 2:
             raise PlanError(f"maxbytes {maxbytes}: it must be above minbytes, {minbytes}: a rate "
                             "and a latency follow from two sizes at least")
@@ -74,13 +80,16 @@ def calibrate(
     with console.one_line("calibrate", *kinds, code=FOUND):
         with progress() as step:
             found = (measuring.in_labs(request, hosts, ranks_per_node, step) if in_lab
-                     else measuring.in_world(request, step))
+                     else measuring.in_world(request, step, None if read is None else read.check))
             if found is None:
                 raise typer.Exit(0)
         lost = None if interference is None else read_interference(interference, len(found.facts))
         document = calibration.document(calibration.calibrate(
-            found.facts, found.points, lost, measuring.reduction_rates(), found.inside))
+            found.facts, found.points, lost, measuring.reduction_rates(), found.inside,
+            None if read is None else read.parts))
         console.write_json(document, str(save_to))
         console.answer(document, json_to, show.calibration)
+        for line in [] if read is None else read.slow:
+            typer.echo(f"slow pair: {line}", err=True)
         typer.echo(f"calibration: {save_to}; use it: nezha sim collective --calibration {save_to}",
                    err=True)

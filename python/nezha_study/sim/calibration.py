@@ -4,7 +4,8 @@ Version 1, JSON: "rails": [{"name", "rate_gbps", "latency_us", "nominal_gbps", "
 "segment_bytes", "fit_error"}], "gap_us" (processor time of a message), "adds_gb_per_s" of float32 with
 "adds" (how it is known) and "adds_by_dtype" (GB/s; empty: not measured), "inside"
 ({"rate_gb_per_s", "latency_us", "ranks"}: a message between ranks of one host; null: not measured),
-"rate_lost" and "split_cost_us" (null: not measured), "points": [{"hosts", "rails", "collective",
+"rate_lost" and "split_cost_us" (null: not measured), "ports" ([host][rail]: the part of the usual rate
+that a host's port has; null: not measured, all are alike), "points": [{"hosts", "rails", "collective",
 "algorithm", "size", "time_us"}], all that was measured of rails.
 Errors: PlanError naming the file and the field.
 """
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..plan.documents import read_json
 from nezha_tools.cli.errors import PlanError
@@ -61,6 +64,7 @@ class Calibration:
     split_cost_s: Optional[float]
     points: List[Point]
     inside: Optional[Inside] = None
+    ports: Optional[List[List[float]]] = None  # [host][rail]
 
     @property
     def nominal(self) -> Optional[Tuple[float, ...]]:
@@ -73,13 +77,17 @@ class Calibration:
         return [(each.rate, each.latency_s + self.gap_s) for each in self.costs]
 
     def cluster(self, hosts: int) -> Cluster:
-        """`hosts` alike hosts with these rails."""
+        """`hosts` hosts with these rails, alike unless they are as many as `ports` has."""
         made = uniform(hosts, [(each.rate, each.latency_s) for each in self.costs], self.adds, self.gap_s,
                        [each.burst_bytes for each in self.facts],
                        [each.segment_bytes for each in self.facts], self.rate_lost)
         made.split_cost_s = self.split_cost_s
         if self.inside is not None:
             made.inside = (self.inside.rate, self.inside.latency_s)
+        if self.ports is not None and len(self.ports) == hosts:
+            # Operations over all hosts, to which costs are fitted, are as fast as the slowest port.
+            parts = np.array(self.ports)
+            made.rate = made.rate * parts / parts.min(axis=0)
         return made
 
     def measured_us(self, collective: str, hosts: int, size: int) -> Optional[float]:
@@ -102,16 +110,18 @@ class Calibration:
 def calibrate(facts: Sequence[RailFacts], points: Sequence[Point],
               interference: Optional[Tuple[float, List[List[float]]]] = None,
               adds_by_dtype: Optional[Dict[str, float]] = None,
-              inside: Optional[Inside] = None) -> Calibration:
+              inside: Optional[Inside] = None,
+              ports: Optional[List[List[float]]] = None) -> Calibration:
     """Fits every rail to the operations that had it alone. interference: (cost of splitting in seconds,
-    parts of the rates that are lost). adds_by_dtype: bytes per second that a host was measured to add."""
+    parts of the rates that are lost). adds_by_dtype: bytes per second that a host was measured to add.
+    ports: as Pairs.parts has them."""
     measured = adds_by_dtype or {}
     adds = measured.get("float32", ADDS)
     costs = [rail_alone([each for each in points if each.rails == (rail,)], fact.burst_bytes,
                         fact.segment_bytes, adds) for rail, fact in enumerate(facts)]
     split_cost_s, lost = (None, None) if interference is None else interference
     return Calibration(list(facts), costs, median(each.gap_s for each in costs), adds, measured, lost,
-                       split_cost_s, list(points), inside)
+                       split_cost_s, list(points), inside, ports)
 
 
 def document(found: Calibration) -> Dict[str, Any]:
@@ -131,6 +141,7 @@ def document(found: Calibration) -> Dict[str, Any]:
             "ranks": found.inside.ranks},
         "rate_lost": found.rate_lost,
         "split_cost_us": None if found.split_cost_s is None else 1e6 * found.split_cost_s,
+        "ports": found.ports,
         "points": [{"hosts": each.hosts, "rails": list(each.rails), "collective": each.collective,
                     "algorithm": each.algorithm, "size": each.size, "time_us": 1e6 * each.seconds}
                    for each in found.points],
@@ -158,9 +169,10 @@ def read(path: Path) -> Calibration:
         None if split is None else fields.number("split_cost_us") / 1e6,
         [Point(int(each.above("hosts")), tuple(int(rail) for rail in each.rows("rails")),
                each.text("collective"), each.text("algorithm"), int(each.number("size")),
-               each.above("time_us") / 1e6) for each in points], _inside(path, content))
+               each.above("time_us") / 1e6) for each in points], _inside(path, content),
+        content.get("ports"))
     try:
-        found.cluster(2)
+        found.cluster(2 if found.ports is None else len(found.ports))
     except (TypeError, ValueError) as error:
         raise PlanError(f"{path}: {error}; measure again with nezha calibrate") from None
     return found

@@ -148,10 +148,12 @@ def _inside(ranks: int, passes: Sequence[Sequence[Sample]]) -> Inside:
     return Inside(*inside(ranks, times), ranks)
 
 
-def in_world(request: Request, step: Step) -> Optional[Found]:
+def in_world(request: Request, step: Step,
+             check: Optional[Callable[[int, int], None]] = None) -> Optional[Found]:
     """Measures between the launched ranks this process is one of, None on all but rank 0: the rails
     between the first ranks of all hosts, and messages inside the host that has most ranks. Where all
-    ranks share a host, each counts as one, and the rails are the loopback."""
+    ranks share a host, each counts as one, and the rails are the loopback. check: called with the numbers
+    of hosts and rails before anything is measured; its errors end it."""
     import nezha
 
     with nezha.init() as comm:
@@ -164,6 +166,8 @@ def in_world(request: Request, step: Step) -> Optional[Found]:
     if len(leaders) == 1:
         leaders = list(range(len(host_of)))
     hosts = len(leaders)
+    if check is not None:
+        check(hosts, len(names))
     advance = step(f"{hosts} ranks", len(names) * (len(request.sizes) + 1) + len(request.sizes) + 1)
 
     def run(spec: BenchSpec, rail: Optional[int]) -> List[Sample]:

@@ -119,6 +119,9 @@ def calibration(document: Document) -> None:
         sentences([f"Adds, in GB/s: {by_dtype}."])
     sentences([f"A message costs a processor {_time(document['gap_us'])}; it adds "
                f"{document['adds_gb_per_s']:.3g} GB/s ({document['adds']})."])
+    for host, parts in enumerate(document["ports"] or []):
+        sentences([f"Rail {rail['name']} of host {host} has {100 * part:.0f} % of the usual rate."
+                   for rail, part in zip(document["rails"], parts) if part < 1])
     inside = document["inside"]
     if inside:
         sentences([f"Among {inside['ranks']} ranks of a host a message takes "

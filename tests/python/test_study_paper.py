@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
-from nezha_study.paper import (command, evaluation, fig5, fig7, jobs, published, styles, table1, table2,
-                               verdict, wrong)
+from nezha_study.paper import (command, evaluation, fig5, fig7, jobs, published, run, styles, table1,
+                               table2, verdict, wrong)
 from nezha_study.paper.combinations import ALL, by_key, possible
 from nezha_study.paper.context import Context
 from nezha_study.paper.curves import Curves, percent_range
@@ -155,11 +156,23 @@ def test_shares_are_of_the_data_and_not_of_the_bytes():
 # ---- jobs and the time they take
 
 
-def test_the_whole_plan_fits_into_an_hour_at_every_rate():
+def test_each_job_of_the_whole_plan_has_a_name_of_its_own():
     planned = jobs.union([figure.jobs(ALL, [2, 4, 6]) for figure in evaluation.FIGURES])
     assert 3 * len(ALL) + 3 < len(planned) == len({job.key for job in planned})
-    for mbits in (1000, 500, 250):
-        assert sum(job.estimate(Settings(mbits)) for job in planned) < 3600, mbits
+
+
+def test_sizes_end_where_the_time_does():
+    planned = jobs.union([figure.jobs(ALL, [2, 4, 6]) for figure in evaluation.FIGURES])
+
+    def largest(mbits, minutes, asked=None):
+        request = run.Run(planned, Path("out"), None, asked, limit_s=60 * minutes)
+        return run._fitting(request, mbits).largest
+
+    assert largest(500, 60) == 64 << 20 and largest(100, 60) == 16 << 20
+    assert largest(100, 60, 64 << 20) == 64 << 20 and largest(100, 1) == 4 << 20
+    for mbits in (1000, 500, 250, 100):
+        settings = Settings(mbits, largest(mbits, 60))
+        assert sum(job.estimate(settings) for job in planned) < 3600
 
 
 def test_rails_of_a_combination():

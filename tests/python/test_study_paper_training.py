@@ -40,8 +40,8 @@ def test_computing_is_what_table_4_leaves_and_foretells_its_third_adapter():
     for model in MODELS:
         for batch in BATCHES:
             for nodes in (4, 6):
-                one, two, three = (nodes * batch / number(f"table4/{model.key}{batch}/{nodes}: G1N{n}").low
-                                   for n in (1, 2, 3))
+                cells = [f"table4/{model.key}{batch}/{nodes}: G1N{adapters}" for adapters in (1, 2, 3)]
+                one, two, three = (nodes * batch / number(cell).low for cell in cells)
                 foretold = 2 * two - one + 2 * (one - two) / 3
                 assert abs(foretold / three - 1) < 0.12
 
@@ -156,5 +156,5 @@ def test_the_claims_of_table_4():
     says = {claim.says: claim for claim in section.claims}
     assert says["On 4 nodes a second accelerator gains more than a second adapter."].order
     assert says["On 6 nodes a third adapter gains about 10 % over two."].sign
-    assert not table4.build(context(table4, left_out=[TrainJob(KIND, 4, Combination("T")).key])).tables[0] \
-        .cells[0][-1].endswith(")")
+    without = context(table4, left_out=[TrainJob(KIND, 4, Combination("T")).key])
+    assert not table4.build(without).tables[0].cells[0][-1].endswith(")")

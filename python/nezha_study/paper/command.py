@@ -52,7 +52,8 @@ def paper(
                              "measured."),
     rate: Optional[str] = typer.Option(None, "--rate", help="Of every rail, such as 500mbit (default: "
                                        "the fastest at which processors are not the limit)."),
-    largest: str = typer.Option("64M", "-e", "--maxbytes", help="Largest size."),
+    largest: Optional[str] = typer.Option(None, "-e", "--maxbytes", help="Largest size (default: 64M, or "
+                                          "16M where that takes longer than --minutes)."),
     seconds: float = typer.Option(0.5, "--seconds", min=0.01, help="Of timed operations for each size."),
     minutes: float = typer.Option(60.0, "--minutes", min=0.1, help="Begin no measurement that would end "
                                   "later."),
@@ -64,7 +65,7 @@ def paper(
     def request() -> evaluation.Request:
         return evaluation.Request(
             evaluation.chosen(only), counts(nodes), out, None if rate is None else megabits(rate),
-            parse_size(largest), seconds, minutes, fresh)
+            None if largest is None else parse_size(largest), seconds, minutes, fresh)
 
     perform_in_labs("study paper", request, evaluation.evaluate,
                     lambda document: _publish(document, json_to))

@@ -61,13 +61,14 @@ def chosen(text: Optional[str]) -> List[Figure]:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for on the command line. minutes: to measure at most, in all."""
+    """What was asked for on the command line. mbits, largest: None for what this machine can do in the
+    time. minutes: to measure at most, in all."""
 
     figures: List[Figure]
     nodes: List[int]
     folder: Path
     mbits: Optional[int] = None
-    largest: int = 64 << 20
+    largest: Optional[int] = None
     seconds: float = 0.5
     minutes: float = 60.0
     fresh: bool = False
@@ -91,7 +92,7 @@ def evaluate(request: Request, step: Step, combinations: Optional[Sequence[Combi
     results = {**running.stored_alike(extra, request.folder, measured.settings), **measured.results}
     context = Context(results, measured.settings, measured.machine, request.nodes, usable)
     sections = [each.build(context) for each in FIGURES if _is_complete(each, context, request)]
-    notes = _notes(usable, measured.left_out)
+    notes = _notes(usable, measured)
     paths = pages.write(request.folder, sections, context, notes)
     return {
         "paper": data()["source"], "settings": measured.settings.as_dict(), "machine": measured.machine,
@@ -113,13 +114,15 @@ def _is_complete(figure: Figure, context: Context, request: Request) -> bool:
     return all(job.key in context.results for job in jobs)
 
 
-def _notes(usable: Sequence[Combination], left_out: Sequence[Job]) -> List[str]:
+def _notes(usable: Sequence[Combination], measured: running.Measured) -> List[str]:
     """What is not in the pages, and why."""
-    notes = []
+    notes, left_out = [], measured.left_out
     if len(usable) < len(ALL):
         without = ", ".join(each.name for each in ALL if each not in usable)
         modules = " and ".join(running.missing_modules(usable))
         notes.append(f"This build lacks {modules}, so these combinations are left out: {without}.")
+    if "sizes" in measured.machine:
+        notes.append(measured.machine["sizes"])
     if left_out:
         notes.append(f"The time was over before {len(left_out)} measurements, of which the first is "
                      f"{left_out[0].title}: call the command again to continue.")

@@ -20,6 +20,7 @@ from .verdict import Claim, same_sign
 KEY, TITLE = "fig10", "Fig. 10: times of all_reduces while AlexNet trains"
 _PAIRS = ("TT", "TR", "TA", "RA")  # the paper's
 _SHARES = ("99:1", "1:99")
+_MARKS = [4 << power for power in range(0, 32, 4)]  # bytes, on the axis of sizes
 _WEIGHT = 36 << 20  # elements of the gradient of which the paper speaks, the largest
 
 Times = Dict[int, float]  # seconds by the bytes of an all_reduce
@@ -100,7 +101,8 @@ def _beside(found: Dict[str, Times], size: int, letter: str, pairs: Sequence[str
     if not losses:
         return None
     return Claim(f"With 99 % of AlexNet's largest gradient ({_WEIGHT >> 20} Mi elements), an all_reduce "
-                 f"over {by_key(letter).name} beside another network takes {paper.text} longer than alone.",
+                 f"over {by_key(letter).name} beside another network takes {paper.text} longer than "
+                 "alone.",
                  paper.place, "It takes longer by " + ", ".join(
                      f"{loss:+.1f} % ({name})" for name, loss in losses.items()) + ".",
                  all(same_sign(paper.low, loss) for loss in losses.values()))
@@ -111,13 +113,15 @@ def _draw(found: Dict[str, Times], pairs: List[Combination], pyplot: Any) -> Any
     figure, axes = pyplot.subplots(1, max(1, len(pairs)), figsize=(1.5 + 4.4 * max(1, len(pairs)), 4.4),
                                    dpi=110, squeeze=False, sharey=True)
     for panel, pair in zip(axes[0], pairs):
-        sizes: List[int] = [1]
+        sizes = [1]
         for index, (name, text) in enumerate(_columns(pair)):
             times = found.get(name, {})
             panel.plot(list(times), [1e3 * seconds for seconds in times.values()],
                        **figures.curve(index), markersize=4, linewidth=1.4, label=text)
             sizes = list(times) or sizes
-        figures.against_size(panel, sizes, pair.name)
+        # Sizes of gradients lie too close to each other for a mark each.
+        marks = [size for size in _MARKS if min(sizes) <= size <= max(sizes)]
+        figures.against_size(panel, marks or sizes, pair.name)
         panel.set_yscale("log")
         panel.legend(frameon=False, fontsize=8)
     axes[0][0].set_ylabel("time of an all_reduce (ms)", fontsize=11)

@@ -18,7 +18,7 @@ from .verdict import Claim
 
 KEY, TITLE = "fig7", "Fig. 7: the part of the data that each network carries"
 _LEAST = 64 << 10  # smaller operations are not divided
-_VARIES = 0.05  # of the data: shares that differ by less are the same
+VARIES = 0.05  # of the data: shares that differ by less are the same
 # Which network's share the split tables have: the second letter of "AR" is that of RDMA.
 _THEIRS = {"RA": "AR", "TR": "TR", "TA": "AT"}
 
@@ -97,7 +97,7 @@ def _varies_with_nodes(curves: Curves, pairs: List[Combination]) -> Optional[Cla
     return Claim("The shares of unequal networks vary with the number of nodes.", "Section V-B2",
                  "They vary by up to " + ", ".join(f"{100 * value:.0f} % ({name})"
                                                    for name, value in largest.items()) + ".",
-                 sign=max(largest.values()) >= _VARIES)
+                 sign=max(largest.values()) >= VARIES)
 
 
 def _varies_with_size(curves: Curves, pairs: List[Combination]) -> Optional[Claim]:
@@ -108,7 +108,7 @@ def _varies_with_size(curves: Curves, pairs: List[Combination]) -> Optional[Clai
     return Claim("The shares of unequal networks vary with the size.", "Section V-B2",
                  "They vary by up to " + ", ".join(f"{100 * value:.0f} % ({name})"
                                                    for name, value in largest.items()) + ".",
-                 sign=max(largest.values()) >= _VARIES)
+                 sign=max(largest.values()) >= VARIES)
 
 
 def _beside_code(curves: Curves, pair: Combination) -> Optional[Claim]:
@@ -123,8 +123,8 @@ def _beside_code(curves: Curves, pair: Combination) -> Optional[Claim]:
     if theirs is None or ours is None:
         return None
     place = next(each["place"] for each in data()["tables"] if each["name"] == "shares")
-    is_even = abs(theirs - 0.5) < _VARIES
-    agrees = abs(ours - 0.5) < _VARIES if is_even else (ours - 0.5 >= _VARIES) == (theirs > 0.5)
+    is_even = abs(theirs - 0.5) < VARIES
+    agrees = abs(ours - 0.5) < VARIES if is_even else (ours - 0.5 >= VARIES) == (theirs > 0.5)
     return Claim(f"{_name(pair)} carries {_percent(theirs)} of {format_size(size)} in {pair.name}, "
                  f"{nodes} nodes.", place, f"It carries {_percent(ours)}.", order=agrees)
 

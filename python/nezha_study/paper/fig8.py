@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional
 from nezha_tools.cli import figures
 from .combinations import Combination, by_key
 from .context import Context
+from .fig7 import VARIES
 from .models import ALEXNET, BATCHES, MODELS, VGG11, Model
 from .published import number
 from .section import Section, Table
@@ -15,9 +16,9 @@ from .training import KIND, TrainJob, trained_nodes, trainings
 from .verdict import Claim, same_order, same_sign
 
 KEY, TITLE = "fig8", "Fig. 8: training AlexNet and VGG-11"
-DIFFERS = (" Training is replayed: gradients of the models' shapes, made as many times smaller as rails are "
-           "slower than the paper's Ethernet, each reduced after the other; computing is slept, as long as "
-           "Table IV leaves for it.")
+DIFFERS = (" Training is replayed: gradients of the models' shapes, made as many times smaller as rails "
+           "are slower than the paper's Ethernet, each reduced after the other; computing is slept, as "
+           "long as Table IV leaves for it.")
 jobs = trainings
 
 
@@ -144,7 +145,7 @@ def _application(found: _Found) -> Optional[Claim]:
                  "benchmark.", "Section V-B2",
                  f"It carries {100 * shares[0]:.0f} % of AlexNet's gradients on {nodes} nodes, and "
                  f"{100 * benchmark[0]:.0f} % of the benchmark's largest operation.",
-                 shares[0] > benchmark[0])
+                 shares[0] >= benchmark[0] + VARIES)
 
 
 # ---- picture

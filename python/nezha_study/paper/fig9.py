@@ -128,6 +128,7 @@ def _draw(counts: Dict[str, Counts], pyplot: Any) -> Any:
     axes.set_xticklabels([format_size(size) for size in sizes], rotation=45)
     axes.set_xlabel("size of an all_reduce, up to", fontsize=11)
     axes.set_ylabel("all_reduces of a step", fontsize=11)
+    axes.yaxis.get_major_locator().set_params(integer=True)
     figures.decorate(axes, "One step")
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
     return figure

@@ -18,8 +18,8 @@ _NODES = (4, 6)  # of Table IV
 
 @dataclass(frozen=True)
 class Model:
-    """key: as Table IV names it. tensors: elements of each gradient, in the order in which a backward pass
-    has them, the last layer's first."""
+    """key: as Table IV names it. tensors: elements of each gradient, in the order in which a backward
+    pass has them, the last layer's first."""
 
     key: str
     name: str

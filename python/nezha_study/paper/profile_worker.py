@@ -1,7 +1,7 @@
 """One rank of Fig. 9: `python -m nezha_study.paper.profile_worker SPEC.json`.
 
-Each gradient of a model is reduced once, in its full size. Rank 0 prints `@profile {json}` for each model:
-what the library recorded; everything else on its output is somebody's log.
+Each gradient of a model is reduced once, in its full size. Rank 0 prints `@profile {json}` for each
+model: what the library recorded; everything else on its output is somebody's log.
 """
 
 from __future__ import annotations

@@ -31,17 +31,19 @@ Measure = Callable[[Job, Settings, Advance], Dict[str, Any]]
 _RAILS_MAX = 3  # of a combination
 _OPERATIONS = 1000  # of a cell of Table I, as in the paper, or as many as fit into this time
 _CELL_SECONDS = 4.0  # times Settings.seconds
+_LARGEST = (64 << 20, 16 << 20, 4 << 20)  # bytes: the paper's, and what is tried where they take too long
+_FITS = 0.85  # of the time: estimates are of wires, and processors take some more
 
 
 @dataclass
 class Run:
     """What is to be measured, where, and in how many seconds at most. mbits: asked for; None: the fastest
-    that this machine can shape."""
+    that this machine can shape. largest: bytes; None: as large as there is time for."""
 
     jobs: List[Job]
     folder: Path
     mbits: Optional[int] = None
-    largest: int = 64 << 20
+    largest: Optional[int] = None
     seconds: float = 0.5
     limit_s: float = 3600.0
     fresh: bool = False
@@ -108,7 +110,8 @@ def _settings(request: Run, kept: Optional[Dict[str, Any]]) -> Any:
     if kept is None:
         return None, {}
     settings = Settings(**kept["settings"])
-    asked = Settings(request.mbits or settings.mbits, request.largest, request.seconds)
+    asked = Settings(request.mbits or settings.mbits, request.largest or settings.largest,
+                     request.seconds)
     if asked != settings:
         raise BenchError(f"{request.folder} has measurements of rails of {settings.mbits} Mbit/s, of "
                          f"up to {format_size(settings.largest)} and {settings.seconds:g} s a size; "
@@ -125,7 +128,21 @@ def _probe(request: Run, step: Step) -> Any:
         done = step("what this machine can shape", len(LADDER))
         mbits, capacity = fastest_rate(request.nodes, _RAILS_MAX, done)
         machine["capacity"] = capacity.sentence() if capacity else None
-    return Settings(mbits, request.largest, request.seconds), machine
+    settings = _fitting(request, mbits)
+    if request.largest is None and settings.largest < _LARGEST[0]:
+        machine["sizes"] = (f"Sizes end at {format_size(settings.largest)}: with {mbits} Mbit/s, those "
+                            f"up to {format_size(_LARGEST[0])} would take longer than the "
+                            f"{request.limit_s / 60:g} minutes of --minutes.")
+    return settings, machine
+
+
+def _fitting(request: Run, mbits: int) -> Settings:
+    """With the largest size that was asked for, or else that there is time for."""
+    asked = _LARGEST if request.largest is None else (request.largest,)
+    tried = [Settings(mbits, largest, request.seconds) for largest in asked]
+    fitting = [each for each in tried
+               if sum(job.estimate(each) for job in request.jobs) <= _FITS * request.limit_s]
+    return [*fitting, tried[-1]][0]
 
 
 def stored(jobs: Sequence[Job], folder: Path, settings: Settings) -> Dict[str, Dict[str, Any]]:

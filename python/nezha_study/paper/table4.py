@@ -129,8 +129,9 @@ def _both(found: _Found, nodes: int) -> Optional[Claim]:
     paper = number("nics.G2N2")
     if not known:
         return None
-    return Claim(f"On {nodes} nodes, with two accelerators, a second adapter gains at least {paper.low:g} "
-                 "%.", paper.place, "It gains " + ", ".join(f"{gain:.0f} %" for gain in known) + ".",
+    return Claim(f"On {nodes} nodes, with two accelerators, a second adapter gains at least "
+                 f"{paper.low:g} %.", paper.place,
+                 "It gains " + ", ".join(f"{gain:.0f} %" for gain in known) + ".",
                  all(same_sign(paper.low, gain) for gain in known))
 
 

@@ -38,8 +38,8 @@ class TrainSpec(Spec):
 
 @dataclass
 class Trained(Result):
-    """A model with one batch. steps_s: each step's seconds; tensors_s: of each all_reduce, by gradient, in
-    each step; both of the slowest rank. sent: bytes that each device of rank 0's node sent meanwhile.
+    """A model with one batch. steps_s: each step's seconds; tensors_s: of each all_reduce, by gradient,
+    in each step; both of the slowest rank. sent: bytes that each device of rank 0's node sent meanwhile.
     wrong: elements of all ranks and steps."""
 
     PREFIX: ClassVar[str] = "@train "

@@ -17,13 +17,13 @@ class Trainings:
         self._results = results
 
     def images_per_s(self, job: TrainJob, model: Model, batch: int) -> Optional[float]:
-        """Images that all ranks train in a second: of the median step. None where nothing was measured."""
+        """Images that all ranks train in a second, of the median step. None where none was measured."""
         run = self._run(job, model, batch)
         return None if run is None else job.nodes * job.units * batch / median(run["steps_s"])
 
     def gain(self, job: TrainJob, base: TrainJob, model: Model, batch: int) -> Optional[float]:
-        """By which part `job` is faster than `base`: 0.5 is one and a half times its speed. None where one
-        of them was not measured."""
+        """By which part `job` is faster than `base`: 0.5 is one and a half times its speed. None where
+        one of them was not measured."""
         mine, theirs = (self.images_per_s(each, model, batch) for each in (job, base))
         return mine / theirs - 1 if mine and theirs else None
 

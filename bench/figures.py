@@ -28,13 +28,15 @@ NEZHA = str(Path(sys.executable).with_name("nezha"))
 _SHORT = "-b 4 -e 4K -f 32"
 _LONG = "-b 64K -e 64M -f 4"
 _MIDDLE = "-b 64K -e 16M -f 4"  # of slow rails, where longer ones take seconds each
-_PEERS = "--compare gloo-default,openmpi-default,openmpi-ring,mpich-default,mpich-ring"
-_PEER_TITLES = {"gloo": "Gloo", "openmpi": "Open MPI, its choice", "openmpi-ring": "Open MPI, ring",
+_PEERS = "--compare gloo,openmpi,mpich,intelmpi,mlx"  # each with all of its settings
+_LIBRARIES = {"gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI",
+              "mlx": "MLX"}
+_PEER_TITLES = {"openmpi": "Open MPI, its choice", "openmpi-ring": "Open MPI, ring",
                 "mpich": "MPICH, its choice", "mpich-ring": "MPICH, ring"}
 
 
-def _all_reduce(rates: str, sizes: str, more: str = "") -> str:
-    return f"bench all_reduce --nodes 4 --rates {rates} {sizes} --launches 3 --no-gain {more}"
+def _all_reduce(rates: str, sizes: str, more: str = "", launches: int = 3) -> str:
+    return f"bench all_reduce --nodes 4 --rates {rates} {sizes} --launches {launches} --no-gain {more}"
 
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "all_reduce")
@@ -70,9 +72,9 @@ RUNS: Dict[str, str] = {
     **{name: _all_reduce(rates, _MIDDLE if name in SLOW else _LONG) for name, rates in RAILS.items()},
     **{f"{name}-short": _all_reduce(RAILS[name], _SHORT) for name in ("one-rail", "equal", "unequal")},
     **{name: _all_reduce(rates, "-b 64K -e 64M -f 32") for name, rates in OFI.items()},
-    "peers-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS),
-    "peers": _all_reduce(RAILS["equal"], _LONG, _PEERS),
-    "peers-unequal": _all_reduce(RAILS["unequal"], _LONG, _PEERS),
+    "peers-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS, 2),
+    "peers": _all_reduce(RAILS["equal"], _LONG, _PEERS, 2),
+    "peers-unequal": _all_reduce(RAILS["unequal"], _LONG, _PEERS, 2),
     **{f"collective-{name}-{where}":
        f"bench {name} --nodes 4 --rates {rates} -b {size} -e {size} --launches 3 --no-gain"
        for name in COLLECTIVES for where, rates, size in (
@@ -178,13 +180,23 @@ def _peers_of(documents: List[Dict[str, Any]]) -> List[str]:
             if any(peer in document.get("peers", {}) for document in documents)]
 
 
+def _best_cell(document: Dict[str, Any], library: str, row: Dict[str, Any]) -> str:
+    """The library's fastest setting at the row's size, in bold where it is faster than Nezha."""
+    rows = document.get("best", {}).get(library, {}).get("rows", [])
+    found = next((each for each in rows if each["size"] == row["size"]), None)
+    if found is None:
+        return "-"
+    cell = f"{_with_shares(found)} {found['setting'].partition('-')[2] or 'default'}"
+    return f"**{cell}**" if found["time_us"] < row["time_us"] else cell
+
+
 def _peers_table() -> str:
     documents = [_document(name) for name in ("peers-short", "peers", "peers-unequal")]
-    peers = _peers_of(documents)
+    libraries = [each for each in _LIBRARIES if any(each in document["best"] for document in documents)]
     lines = [[_rates(",".join(document["config"]["rails"])), _size(row["size"]), _with_shares(row),
-              *[_peer_cell(document, peer, row["size"], _with_shares) for peer in peers]]
+              *[_best_cell(document, library, row) for library in libraries]]
              for document in documents for row in document["rows"]]
-    return _markdown(["rails", "size", "Nezha", *[_PEER_TITLES[peer] for peer in peers]], lines)
+    return _markdown(["rails", "size", "Nezha", *[_LIBRARIES[each] for each in libraries]], lines)
 
 
 def _collectives_table() -> str:

@@ -93,7 +93,7 @@ TEST(RailSelector, KindsOfDevices) {
       {"br-4f2a", "bridge", "", DeviceKind::bridge},
       {"cali12ab", "veth", "", DeviceKind::overlay},
       {"flannel.1", "", "vxlan", DeviceKind::overlay},
-      {"net7", "", "vxlan", DeviceKind::overlay},
+      {"net7", "", "vxlan", DeviceKind::network},
       {"wg0", "", "wireguard", DeviceKind::tunnel},
       {"home", "", "wireguard", DeviceKind::tunnel},
       {"tailscale0", "tun", "", DeviceKind::tunnel},

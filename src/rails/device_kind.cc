@@ -65,7 +65,8 @@ DeviceKind first(const Signs& signs, Fits fits) {
 }  // namespace
 
 DeviceKind kind_of_device(std::string_view name, std::string_view driver, std::string_view type) {
-  DeviceKind kind = first(kDeviceNames, [&](const DeviceSign& sign) { return name.starts_with(sign.text); });
+  DeviceKind kind =
+      first(kDeviceNames, [&](const DeviceSign& sign) { return name.starts_with(sign.text); });
   if (kind == DeviceKind::network) {
     kind = first(kDeviceTypes, [&](const DeviceSign& sign) { return type == sign.text; });
   }

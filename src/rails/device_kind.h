@@ -9,7 +9,7 @@
 namespace nezha::rails {
 
 enum class DeviceKind : uint8_t {
-  network,     // a port, or whatever else nobody uses for anything else
+  network,     // whatever is none of the following
   bridge,      // of a container or machine manager: docker0, virbr0
   overlay,     // of a container network: cali*, flannel.1, vxlan.calico
   tunnel,      // of a VPN: wg0, tailscale0, tun0

@@ -89,9 +89,13 @@ Result<Descriptor> listen_on(const std::string& host, uint16_t port) {
   int number = EADDRNOTAVAIL;
   for (const addrinfo* at = addresses.value().get(); at != nullptr; at = at->ai_next) {
     Descriptor socket = socket_for(*at);
+    if (!socket) {
+      number = errno;
+      continue;
+    }
     const int on = 1;
     setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (!socket || bind(socket.get(), at->ai_addr, at->ai_addrlen) != 0 ||
+    if (bind(socket.get(), at->ai_addr, at->ai_addrlen) != 0 ||
         listen(socket.get(), SOMAXCONN) != 0) {
       number = errno;
       continue;

@@ -1,4 +1,5 @@
-// A store server whose thread runs out of memory: its clients connect again, or hear what ran out.
+// A store server whose thread runs out of memory: its clients connect again, or hear what ran out. One that
+// gets no descriptor says so.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -49,6 +50,22 @@ TEST_P(StoreServer, EveryAllocationOfItFailsOnce) {
         << "allocation " << nth << ": " << outcome.to_string() << first_failure();
   }
   EXPECT_EQ(met, all);
+}
+
+TEST(StoreServerStart, WithoutADescriptorSaysWhatRanOut) {
+  exempt(false);
+  arm(Resource::descriptor, kNever);
+  ASSERT_TRUE(TcpServer::start("127.0.0.1", 0));
+  const long all = calls(Resource::descriptor);
+  ASSERT_GT(all, 0);
+  for (long nth = 1; nth <= all; ++nth) {
+    arm(Resource::descriptor, nth);
+    const Status outcome = TcpServer::start("127.0.0.1", 0).status();
+    disarm();
+    EXPECT_EQ(failures(), 1) << "descriptor " << nth;
+    EXPECT_NE(outcome.message().find("Too many open files"), std::string::npos)
+        << "descriptor " << nth << ": " << outcome.to_string();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StoreServer, ::testing::Bool(),

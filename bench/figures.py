@@ -27,6 +27,7 @@ NEZHA = str(Path(sys.executable).with_name("nezha"))
 
 _SHORT = "-b 4 -e 4K -f 32"
 _LONG = "-b 64K -e 64M -f 4"
+_FEW = "-b 64K -e 16M -f 16"  # with all settings of all peers
 _MIDDLE = "-b 64K -e 16M -f 4"  # of slow rails, where longer ones take seconds each
 _PEERS = "--compare gloo,openmpi,mpich,intelmpi,mlx"  # each with all of its settings
 _LIBRARIES = {"gloo": "Gloo", "openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI",
@@ -35,8 +36,9 @@ _PEER_TITLES = {"openmpi": "Open MPI, its choice", "openmpi-ring": "Open MPI, ri
                 "mpich": "MPICH, its choice", "mpich-ring": "MPICH, ring"}
 
 
-def _all_reduce(rates: str, sizes: str, more: str = "", launches: int = 3) -> str:
-    return f"bench all_reduce --nodes 4 --rates {rates} {sizes} --launches {launches} --no-gain {more}"
+def _all_reduce(rates: str, sizes: str, more: str = "", launches: int = 3, nodes: int = 4) -> str:
+    return (f"bench all_reduce --nodes {nodes} --rates {rates} {sizes} --launches {launches} --no-gain "
+            f"{more}")
 
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all", "all_reduce")
@@ -72,9 +74,10 @@ RUNS: Dict[str, str] = {
     **{name: _all_reduce(rates, _MIDDLE if name in SLOW else _LONG) for name, rates in RAILS.items()},
     **{f"{name}-short": _all_reduce(RAILS[name], _SHORT) for name in ("one-rail", "equal", "unequal")},
     **{name: _all_reduce(rates, "-b 64K -e 64M -f 32") for name, rates in OFI.items()},
+    "peers-two-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS, 2, nodes=2),
     "peers-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS, 2),
-    "peers": _all_reduce(RAILS["equal"], _LONG, _PEERS, 2),
-    "peers-unequal": _all_reduce(RAILS["unequal"], _LONG, _PEERS, 2),
+    "peers": _all_reduce(RAILS["equal"], _FEW, _PEERS, 2),
+    "peers-unequal": _all_reduce(RAILS["unequal"], _FEW, _PEERS, 2),
     **{f"collective-{name}-{where}":
        f"bench {name} --nodes 4 --rates {rates} -b {size} -e {size} --launches 3 --no-gain"
        for name in COLLECTIVES for where, rates, size in (
@@ -191,12 +194,14 @@ def _best_cell(document: Dict[str, Any], library: str, row: Dict[str, Any]) -> s
 
 
 def _peers_table() -> str:
-    documents = [_document(name) for name in ("peers-short", "peers", "peers-unequal")]
+    documents = list(map(_document, ("peers-two-short", "peers-short", "peers", "peers-unequal")))
     libraries = [each for each in _LIBRARIES if any(each in document["best"] for document in documents)]
-    lines = [[_rates(",".join(document["config"]["rails"])), _size(row["size"]), _with_shares(row),
+    lines = [[str(document["config"]["ranks"]), _rates(",".join(document["config"]["rails"])),
+              _size(row["size"]), _with_shares(row),
               *[_best_cell(document, library, row) for library in libraries]]
              for document in documents for row in document["rows"]]
-    return _markdown(["rails", "size", "Nezha", *[_LIBRARIES[each] for each in libraries]], lines)
+    titles = [_LIBRARIES[each] for each in libraries]
+    return _markdown(["nodes", "rails", "size", "Nezha", *titles], lines)
 
 
 def _collectives_table() -> str:

@@ -77,7 +77,7 @@ RUNS: Dict[str, str] = {
     "peers-two-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS, 2, nodes=2),
     "peers-short": _all_reduce(RAILS["equal"], _SHORT, _PEERS, 2),
     "peers": _all_reduce(RAILS["equal"], _FEW, _PEERS, 2),
-    "peers-unequal": _all_reduce(RAILS["unequal"], _FEW, _PEERS, 2),
+    "peers-unequal": _all_reduce(RAILS["unequal"], _FEW, _PEERS, 1),
     **{f"collective-{name}-{where}":
        f"bench {name} --nodes 4 --rates {rates} -b {size} -e {size} --launches 3 --no-gain"
        for name in COLLECTIVES for where, rates, size in (

@@ -1,5 +1,5 @@
-// A store server whose thread runs out of memory: its clients connect again, or hear what ran out. One that
-// gets no descriptor says so.
+// A store server whose thread runs out of memory: its clients connect again, or hear what ran out. A
+// server that gets no descriptor says so.
 #include <gtest/gtest.h>
 
 #include <optional>

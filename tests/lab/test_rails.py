@@ -165,8 +165,8 @@ def median_share(operations: list, device: str) -> float:
 def test_measured_rates_are_those_of_the_wires(slow: int) -> None:
     """Between what each rail carried in the same operation and what its wire can carry: a busy processor
     leaves wires idle, and a rate is of the time in which there was something to send. Medians of several
-    operations: a rate is that of some 50 ms, in which 20 Mbit/s carry 125 KB, and kernels acknowledge up to
-    64 KB at a time."""
+    operations: a rate is that of some 50 ms, in which 20 Mbit/s carry 125 KB, and kernels acknowledge up
+    to 64 KB at a time."""
     wires = (200, slow)
     with Lab(2, [f"{wire}mbit" for wire in wires]) as lab, Job(lab) as job:
         job.all_reduce(8 * MB, 3)

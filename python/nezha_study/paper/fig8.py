@@ -17,8 +17,8 @@ from .verdict import Claim, same_order, same_sign
 
 KEY, TITLE = "fig8", "Fig. 8: training AlexNet and VGG-11"
 DIFFERS = (" Training is replayed: gradients of the models' shapes, made as many times smaller as rails "
-           "are slower than the paper's Ethernet, are reduced one after the other; computing is slept, as "
-           "long as Table IV leaves for it.")
+           "are slower than the paper's Ethernet, are reduced one after the other; computing is slept, "
+           "as long as Table IV leaves for it.")
 jobs = trainings
 
 

@@ -180,7 +180,7 @@ def test_measured_rates_are_those_of_the_wires(slow: int) -> None:
             for rail, wire in enumerate(wires):
                 rate = statistics.median(rates[rank][rail] for rates, _ in readings)
                 least = statistics.median(carried[rank][rail] for _, carried in readings)
-                assert 0.85 * least < rate < 1.15 * wire, (rank, rail, readings)
+                assert max(0.7 * wire, 0.85 * least) < rate < 1.15 * wire, (rank, rail, readings)
 
 
 def settled_share(job: Job, device: str) -> float:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Dict, List, Tuple
 import numpy as np
 
 from nezha_tools.bench.worker_records import Result, Spec
+from .world import joined
 
 COUNTERS = ("endpoints_lost", "links_suspected", "retransmitted")
 STEADY, STRUCK = "steady", "struck"
@@ -143,22 +144,17 @@ class Leader:
 
 def main() -> None:
     """Joins the world that the environment describes and runs the spec."""
-    import nezha
-
     spec = FailoverSpec.load(Path(sys.argv[1]))
-    try:
-        with nezha.init() as comm:
-            operations = Operations(comm, spec.size)
-            if comm.rank == 0:
-                Leader(comm, spec, operations).run()
-                return
-            word = _GO_ON
-            while word != _END:
-                word = operations.one(_GO_ON)[0]
-                if word == _COUNT:
-                    counted(comm)
-    except nezha.Error as error:
-        sys.exit(str(error))
+    with joined() as comm:
+        operations = Operations(comm, spec.size)
+        if comm.rank == 0:
+            Leader(comm, spec, operations).run()
+            return
+        word = _GO_ON
+        while word != _END:
+            word = operations.one(_GO_ON)[0]
+            if word == _COUNT:
+                counted(comm)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from nezha_tools.cli import figures
 from .combinations import Combination, by_key
 from .context import Context
 from .fig7 import VARIES
-from .models import ALEXNET, BATCHES, MODELS, VGG11, Model
+from .models import ALEXNET, TRAINED, VGG11, Model
 from .published import number
 from .section import Section, Table
 from .trained import Trainings
@@ -36,7 +36,7 @@ def build(context: Context) -> Section:
                         "images_per_s": found.speed(nodes, each.key, model, batch),
                         "shares": found.shares(nodes, each.key, model, batch)}
                        for nodes in found.nodes for each in found.combinations
-                       for model in MODELS for batch in BATCHES]})
+                       for model, batch in TRAINED]})
 
 
 class _Found:
@@ -61,13 +61,9 @@ class _Found:
         return None if gain is None else 100 * gain
 
 
-def _rows() -> List[Any]:
-    return [(model, batch) for model in MODELS for batch in BATCHES]
-
-
 def _speeds(found: _Found, nodes: int) -> Table:
     cells = []
-    for model, batch in _rows():
+    for model, batch in TRAINED:
         speeds = [found.speed(nodes, each.key, model, batch) for each in found.combinations]
         cells.append([f"{model.name}, {batch}",
                       *("-" if speed is None else f"{speed:.4g}" for speed in speeds)])
@@ -78,7 +74,7 @@ def _speeds(found: _Found, nodes: int) -> Table:
 def _shares(found: _Found, nodes: int) -> Table:
     several = [each for each in found.combinations if not each.is_alone]
     cells = []
-    for model, batch in _rows():
+    for model, batch in TRAINED:
         cells.append([f"{model.name}, {batch}"])
         for each in several:
             shares = found.shares(nodes, each.key, model, batch)
@@ -121,7 +117,7 @@ def _models(found: _Found) -> Optional[Claim]:
 def _beside(found: _Found, key: str, base: str, nodes: int, paper: int) -> Optional[Claim]:
     """Whether a second network helps; `paper` has the sign of what it says."""
     gains: Dict[str, Optional[float]] = {
-        f"{model.name} {batch}": found.gain(nodes, key, base, model, batch) for model, batch in _rows()}
+        f"{model.name} {batch}": found.gain(nodes, key, base, model, batch) for model, batch in TRAINED}
     known = {name: gain for name, gain in gains.items() if gain is not None}
     if not known:
         return None
@@ -158,12 +154,12 @@ def _draw(found: _Found, pyplot: Any) -> Any:
     width = 0.8 / max(1, len(found.combinations))
     for (panel,), nodes in zip(axes, found.nodes):
         for index, each in enumerate(found.combinations):
-            places = [group + (index + 0.5) * width - 0.4 for group in range(len(_rows()))]
-            speeds = [found.speed(nodes, each.key, model, batch) or 0.0 for model, batch in _rows()]
+            places = [group + (index + 0.5) * width - 0.4 for group in range(len(TRAINED))]
+            speeds = [found.speed(nodes, each.key, model, batch) or 0.0 for model, batch in TRAINED]
             panel.bar(places, speeds, 0.9 * width, color=figures.COLORS[index % len(figures.COLORS)],
                       label=each.name, zorder=3)
-        panel.set_xticks(range(len(_rows())))
-        panel.set_xticklabels([f"{model.name}, batch {batch}" for model, batch in _rows()])
+        panel.set_xticks(range(len(TRAINED)))
+        panel.set_xticklabels([f"{model.name}, batch {batch}" for model, batch in TRAINED])
         panel.set_ylabel("images/s", fontsize=11)
         figures.decorate(panel, f"{nodes} nodes")
     axes[0][0].legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)

@@ -17,6 +17,7 @@ from nezha_tools.bench.collectives import AllReduce
 from nezha_tools.bench.spec import BenchSpec
 from nezha_tools.bench.worker_records import Result, Spec
 from .processor_counters import Event, opened
+from .world import joined
 
 
 @dataclass
@@ -45,29 +46,24 @@ class Memory(Result):
 
 def main() -> None:
     """Joins the world that the environment describes, runs the spec, and checks one operation more."""
-    import nezha
-
     spec = MemorySpec.load(Path(sys.argv[1]))
     counters = opened([Event(*each) for each in spec.events])  # before the library starts threads
-    try:
-        with nezha.init(config=spec.config) as comm:
-            case = AllReduce(comm, BenchSpec([spec.size]), spec.size // 4)
-            for _ in range(spec.warmup):
-                case.call()
-            comm.barrier()
-            before = [counter.read() for counter in counters.values()]
-            for _ in range(spec.operations):
-                case.call()
-            after = [counter.read() for counter in counters.values()]
-            case.refill()
-            comm.barrier()
+    with joined(spec.config) as comm:
+        case = AllReduce(comm, BenchSpec([spec.size]), spec.size // 4)
+        for _ in range(spec.warmup):
             case.call()
-            totals = np.array([float(case.wrong()), *np.subtract(after, before)])
-            comm.all_reduce(totals)
-            if comm.rank == 0:
-                Memory(dict(zip(counters, map(float, totals[1:]))), int(totals[0])).emit()
-    except nezha.Error as error:
-        sys.exit(str(error))
+        comm.barrier()
+        before = [counter.read() for counter in counters.values()]
+        for _ in range(spec.operations):
+            case.call()
+        after = [counter.read() for counter in counters.values()]
+        case.refill()
+        comm.barrier()
+        case.call()
+        totals = np.array([float(case.wrong()), *np.subtract(after, before)])
+        comm.all_reduce(totals)
+        if comm.rank == 0:
+            Memory(dict(zip(counters, map(float, totals[1:]))), int(totals[0])).emit()
 
 
 if __name__ == "__main__":

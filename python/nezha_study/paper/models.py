@@ -63,3 +63,4 @@ VGG11 = Model("VGG", "VGG-11", tuple(reversed(
                    (512, 512, 3), (512, 512, 3)])
     + _connected([(512 * 7 * 7, 4096), (4096, 4096), (4096, 1000)]))))
 MODELS = (ALEXNET, VGG11)
+TRAINED = tuple((model, batch) for model in MODELS for batch in BATCHES)  # in the paper

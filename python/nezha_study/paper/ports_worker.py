@@ -20,6 +20,7 @@ from nezha_tools.bench.collectives import AllReduce
 from nezha_tools.bench.counters import transmitted_bytes
 from nezha_tools.bench.spec import BenchSpec
 from nezha_tools.bench.worker_records import Result, Spec
+from .world import joined
 
 
 @dataclass
@@ -80,30 +81,25 @@ def watching(devices: List[str], window_s: float, times: List[float],
 
 def main() -> None:
     """Joins the world that the environment describes, runs the spec, and checks one operation more."""
-    import nezha
-
     spec = PortsSpec.load(Path(sys.argv[1]))
-    try:
-        with nezha.init() as comm:
-            case = AllReduce(comm, BenchSpec([spec.size]), spec.size // 4)
-            for _ in range(spec.warmup):
-                case.call()
-            comm.barrier()
-            found = Ports([], [[] for _ in spec.devices], 0)
-            watched = spec.devices if comm.rank == 0 else []
-            with watching(watched, spec.window_s, found.times_s, found.sent):
-                for _ in range(spec.operations):
-                    case.call()
-            case.refill()
-            comm.barrier()
+    with joined() as comm:
+        case = AllReduce(comm, BenchSpec([spec.size]), spec.size // 4)
+        for _ in range(spec.warmup):
             case.call()
-            wrong = np.array([float(case.wrong())])
-            comm.all_reduce(wrong)
-            found.wrong = int(wrong[0])
-            if comm.rank == 0:
-                found.emit()
-    except nezha.Error as error:
-        sys.exit(str(error))
+        comm.barrier()
+        found = Ports([], [[] for _ in spec.devices], 0)
+        watched = spec.devices if comm.rank == 0 else []
+        with watching(watched, spec.window_s, found.times_s, found.sent):
+            for _ in range(spec.operations):
+                case.call()
+        case.refill()
+        comm.barrier()
+        case.call()
+        wrong = np.array([float(case.wrong())])
+        comm.all_reduce(wrong)
+        found.wrong = int(wrong[0])
+        if comm.rank == 0:
+            found.emit()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 
 from nezha_tools.bench.reference import Reference
 from nezha_tools.bench.worker_records import Result, Spec
+from .world import joined
 
 _SEED = 12
 
@@ -64,17 +65,12 @@ def _profile(comm: Any, model: str, tensors: List[int]) -> Profile:
 
 def main() -> None:
     """Joins the world that the environment describes and runs the spec."""
-    import nezha
-
     spec = ProfileSpec.load(Path(sys.argv[1]))
-    try:
-        with nezha.init() as comm:
-            for model, tensors in spec.models.items():
-                found = _profile(comm, model, tensors)
-                if comm.rank == 0:
-                    found.emit()
-    except nezha.Error as error:
-        sys.exit(str(error))
+    with joined() as comm:
+        for model, tensors in spec.models.items():
+            found = _profile(comm, model, tensors)
+            if comm.rank == 0:
+                found.emit()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from nezha_tools.cli import figures
 from .combinations import Combination
 from .context import Context
 from .fig8 import DIFFERS
-from .models import BATCHES, MODELS, Model
+from .models import TRAINED, Model
 from .published import find, number
 from .section import Section, Table
 from .trained import Trainings
@@ -58,7 +58,7 @@ def build(context: Context) -> Section:
                                 "images_per_s": found.speed(nodes, cell, model, batch),
                                 "ratio": found.ratio(nodes, cell, model, batch)}
                                for nodes in found.nodes for cell in CELLS
-                               for model in MODELS for batch in BATCHES]})
+                               for model, batch in TRAINED]})
 
 
 class _Found:
@@ -78,10 +78,6 @@ class _Found:
         return None if gain is None else 1 + gain
 
 
-def _rows() -> List[Any]:
-    return [(model, batch) for model in MODELS for batch in BATCHES]
-
-
 def _paper(nodes: int, cell: _Cell, model: Model, batch: int) -> Optional[float]:
     """The paper's ratio."""
     found = find(f"table4.ratio/{model.key}{batch}/{nodes}: {cell.name}")
@@ -90,7 +86,7 @@ def _paper(nodes: int, cell: _Cell, model: Model, batch: int) -> Optional[float]
 
 def _table(found: _Found, nodes: int) -> Table:
     cells = []
-    for model, batch in _rows():
+    for model, batch in TRAINED:
         here, paper = [f"{model.name}, {batch}", "here"], ["", "the paper"]
         for cell in CELLS:
             speed, ratio = found.speed(nodes, cell, model, batch), found.ratio(nodes, cell, model, batch)
@@ -110,8 +106,8 @@ def _table(found: _Found, nodes: int) -> Table:
 def _accelerators(found: _Found, nodes: int) -> Optional[Claim]:
     """One accelerator more gains more than one adapter more."""
     by = {(cell.name, model.key, batch): found.ratio(nodes, cell, model, batch)
-          for cell in CELLS for model, batch in _rows()}
-    told = [(by["G1N2", model.key, batch], by["G2N1", model.key, batch]) for model, batch in _rows()]
+          for cell in CELLS for model, batch in TRAINED}
+    told = [(by["G1N2", model.key, batch], by["G2N1", model.key, batch]) for model, batch in TRAINED]
     known = [(one, two) for one, two in told if one is not None and two is not None]
     if not known:
         return None
@@ -124,7 +120,7 @@ def _accelerators(found: _Found, nodes: int) -> Optional[Claim]:
 def _both(found: _Found, nodes: int) -> Optional[Claim]:
     """What the second adapter gains beside a second accelerator."""
     one, two = (next(cell for cell in CELLS if cell.name == name) for name in ("G2N1", "G2N2"))
-    ratios = [found.ratio(nodes, two, model, batch, one) for model, batch in _rows()]
+    ratios = [found.ratio(nodes, two, model, batch, one) for model, batch in TRAINED]
     known = [100 * (ratio - 1) for ratio in ratios if ratio is not None]
     paper = number("nics.G2N2")
     if not known:
@@ -137,7 +133,7 @@ def _both(found: _Found, nodes: int) -> Optional[Claim]:
 
 def _third(found: _Found) -> Optional[Claim]:
     two, three = (next(cell for cell in CELLS if cell.name == name) for name in ("G1N2", "G1N3"))
-    ratios = [found.ratio(6, three, model, batch, two) for model, batch in _rows()]
+    ratios = [found.ratio(6, three, model, batch, two) for model, batch in TRAINED]
     known = [100 * (ratio - 1) for ratio in ratios if ratio is not None]
     paper = number("nics.G1N3.6")
     if not known:
@@ -150,7 +146,7 @@ def _third(found: _Found) -> Optional[Claim]:
 def _order(found: _Found, nodes: int) -> Optional[Claim]:
     """All cells that the paper has, of each model and batch."""
     told = []
-    for model, batch in _rows():
+    for model, batch in TRAINED:
         pairs = [(theirs, found.ratio(nodes, cell, model, batch)) for cell in CELLS
                  for theirs in [_paper(nodes, cell, model, batch)] if theirs is not None]
         told.append(same_order(pairs))
@@ -167,7 +163,7 @@ def _draw(found: _Found, pyplot: Any) -> Any:
                                    dpi=110, squeeze=False, sharey=True)
     places = list(range(len(CELLS)))
     for panel, nodes in zip(axes[0], found.nodes):
-        for index, (model, batch) in enumerate(_rows()):
+        for index, (model, batch) in enumerate(TRAINED):
             style = figures.curve(index)
             ours = [found.ratio(nodes, cell, model, batch) for cell in CELLS]
             theirs = [_paper(nodes, cell, model, batch) for cell in CELLS]

@@ -18,6 +18,7 @@ import numpy as np
 from nezha_tools.bench.counters import transmitted_bytes
 from nezha_tools.bench.reference import Reference
 from nezha_tools.bench.worker_records import Result, Spec
+from .world import joined
 
 _SEED = 11
 _SCALES = 4  # inputs of successive steps differ by powers of two, which keep sums exact
@@ -111,15 +112,10 @@ def _run(comm: Any, spec: TrainSpec, run: Dict[str, Any]) -> None:
 
 def main() -> None:
     """Joins the world that the environment describes and runs the spec."""
-    import nezha
-
     spec = TrainSpec.load(Path(sys.argv[1]))
-    try:
-        with nezha.init(config=spec.config) as comm:
-            for run in spec.runs:
-                _run(comm, spec, run)
-    except nezha.Error as error:
-        sys.exit(str(error))
+    with joined(spec.config) as comm:
+        for run in spec.runs:
+            _run(comm, spec, run)
 
 
 if __name__ == "__main__":
